@@ -14,7 +14,7 @@ help:
 	@echo "make check        style and types only"
 	@echo "make attack       hostile models, vectors, texts and requests for an hour (MINUTES=60); run again, it goes on"
 	@echo "make docs         the documentation in English and Chinese as a site in build/site, strictly, without a network"
-	@echo "make dist         wheel and source package in dist/, tried in an empty environment"
+	@echo "make dist         wheels and source packages of firth and firth-runtime in dist/, tried in empty environments"
 	@echo "make bench        what the benchmarks need; then run one of benchmarks/*.py"
 
 $(VENV)/bin/python:
@@ -74,15 +74,19 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
-# built from the files in git, then installed where nothing else is, and used without the repository
+# built from the files in git, then installed where nothing else is, and used without the repository; firth-runtime too
 dist: | $(VENV)/bin/python
 	$(PIP) build
-	rm -rf dist build && mkdir -p build/smoke
+	rm -rf dist build/smoke build/runtime && mkdir -p build/smoke
 	$(BIN)/python -m build --quiet --outdir dist .
-	$(PYTHON) -m venv build/smoke/.venv
+	$(PYTHON) packaging/runtime.py build/runtime
+	$(BIN)/python -m build --quiet --outdir dist build/runtime
+	$(PYTHON) -m venv build/smoke/.venv && $(PYTHON) -m venv build/smoke/.runtime
 	build/smoke/.venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    "$$(grep '^torch==' constraints.txt)" dist/*.whl
-	cd build/smoke && ../../tests/smoke.sh .venv/bin/firth
+	    "$$(grep '^torch==' constraints.txt)" onnx onnxruntime dist/firth-*.whl
+	build/smoke/.runtime/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	    dist/firth_runtime-*.whl
+	cd build/smoke && ../../tests/smoke.sh .venv/bin/firth .runtime/bin/firth
 	@ls -l dist
 
 clean:

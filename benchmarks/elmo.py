@@ -23,6 +23,7 @@ import html
 import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,17 @@ import torch
 
 import firth
 from firth.core.files import write_text
+from firth.core.record import SharePoint
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import Run, SharePoint
+from firth.core.run import Run
+from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, ElmoPretraining, Ids
+from firth.models.shared.static import ExtraVectors
 from firth.reports.page import page
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import Reading, TaskData, build_data, read_examples, take_share
-from firth.tasks.finetune import default_settings, learn_from_shares, load_base, share_chart, train_model
+from firth.tasks.data import Reading, TaskData, build_data, check_shares, read_examples, take_share
+from firth.tasks.finetune import default_settings, load_base, points_of, share_chart, train_model, with_share
 from firth.tasks.model import load_extra_vectors
 from firth.training.optimizer import build_optimizer
 
@@ -199,6 +203,35 @@ def compare_tasks(arguments: argparse.Namespace) -> None:
             )
     if arguments.plot and charts:
         write_text(arguments.plot, page("With and without ELMo", "".join(charts)))
+
+
+def learn_from_shares(
+    settings: Callable[[int], TaskConfig],
+    base: str,
+    data: TaskData,
+    shares: Sequence[float],
+    seeds: int = 3,
+    extra_vectors: ExtraVectors | None = None,
+    progress: Progress | None = None,
+) -> list[SharePoint]:
+    """One point per share, the smallest first.
+
+    ``settings`` for so many examples are complete (``TaskData.configured``, ``default_settings``), so the labels are those of
+    all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
+    """
+    results = []
+    for share in check_shares(shares):
+        config = settings(round(share * len(data.train)))
+        for number in range(seeds):
+            chosen = config.replace(seed=config.seed + number)
+            part = with_share(data, share, chosen.seed)
+            with tempfile.TemporaryDirectory() as folder:
+                _, trainable, _ = train_model(
+                    chosen, load_base(base, part, chosen), part, Path(folder), progress, extra_vectors
+                )
+            assert trainable.best is not None, "sample efficiency needs dev examples"
+            results.append((share, len(part.train), trainable.best[trainable.task.metric]))
+    return points_of(results)
 
 
 def compare_shares(

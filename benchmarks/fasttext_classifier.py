@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import fasttext
 import numpy as np
 
-from firth.models.fasttext.classifier import FastTextConfig, find_split
+from firth.models.fasttext.classifier import FastTextClassifierConfig, find_split
 from firth.models.fasttext.training import Examples, Tuning, fit
 from firth.models.shared.static import words_of
 from firth.tasks.data import Reading, read_examples, take_share
@@ -188,7 +188,7 @@ def tune(programs: Programs, budget_s: int, threads: int, folder: Path) -> None:
     for file, part in zip(files, parts, strict=True):
         file.write_text("".join(f"__label__{label} {text}\n" for text, label in part), encoding="utf-8")
     train, dev = (Examples([text for text, _ in part], [label for _, label in part]) for part in parts)
-    config = FastTextConfig(word_split="whitespace", threads=threads).fitted(train.texts, set())
+    config = FastTextClassifierConfig(word_split="whitespace", threads=threads).fitted(train.texts, set())
     if programs.data.chinese:
         config = config.replace(min_n=1, max_n=3)
     saved = folder / f"{programs.data.name}-trials.json"

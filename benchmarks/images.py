@@ -103,7 +103,7 @@ def speeds(rounds: int = 5) -> dict[str, float]:
         ),
         "swin": transformers.SwinForImageClassification(
             transformers.SwinConfig(
-                image_size=32, patch_size=swin.patch_size, embed_dim=swin.embed_dim, depths=list(swin.depths),
+                image_size=32, patch_size=swin.patch_size, embed_dim=swin.embedding_dim, depths=list(swin.depths),
                 num_heads=list(swin.num_heads), window_size=swin.window_size, mlp_ratio=swin.ffn_ratio,
                 drop_path_rate=0.0, num_labels=10,
             )

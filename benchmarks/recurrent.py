@@ -40,7 +40,7 @@ from firth.models.recurrent.config import RecurrentConfig
 from firth.models.recurrent.model import RecurrentModel
 from firth.models.recurrent.network import Recurrent
 from firth.nn.recurrent import RecurrentLayer
-from firth.nn.softmax import NCEOutput, Noise, TokenOutput, noise_shares
+from firth.nn.softmax import NCEOutput, Noise, TokenOutput, noise_probs
 from firth.training.checkpoints import read_history
 from firth.training.optimizer import build_optimizer
 
@@ -122,9 +122,9 @@ def plain_step(vocab_size: int, size: int, num_layers: int, ids: torch.Tensor) -
 
 
 def firth_step(vocab_size: int, size: int, num_layers: int, ids: torch.Tensor, noise: int = 0) -> Callable[[], object]:
-    config = RecurrentConfig(vocab_size=vocab_size, embed_dim=size, hidden_dim=size, num_layers=num_layers)
+    config = RecurrentConfig(vocab_size=vocab_size, embedding_dim=size, hidden_dim=size, num_layers=num_layers)
     model = Recurrent(config)
-    shares = noise_shares("uniform", torch.ones(vocab_size, dtype=torch.int64).numpy())
+    shares = noise_probs("uniform", torch.ones(vocab_size, dtype=torch.int64).numpy())
     head = NCEOutput(size, vocab_size, True, Noise(shares), noise) if noise else TokenOutput(size, vocab_size, True)
     module = nn.ModuleList([model, head])
     optimizer = build_optimizer(module, TrainingConfig(learning_rate=1e-3, weight_decay=0.0))
@@ -162,7 +162,7 @@ def outputs(rounds: int, size: int = 400, positions: int = 700) -> None:
     for vocab_size in (50_000, 200_000):
         hidden = torch.randn(positions, size, requires_grad=True)
         labels = torch.randint(vocab_size, (positions,))
-        shares = noise_shares("unigram", torch.arange(vocab_size, 0, -1).numpy())
+        shares = noise_probs("unigram", torch.arange(vocab_size, 0, -1).numpy())
         linear = nn.Linear(size, vocab_size)
         heads: dict[str, TokenOutput] = {
             "Firth, full softmax": TokenOutput(size, vocab_size, False),

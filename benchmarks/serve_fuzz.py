@@ -116,7 +116,7 @@ def request(pick: random.Random, seeds: Path) -> tuple[str, bytes | None, str]:
     if way < 0.1:
         return pick.choice([*attack_requests.GETS, "/" + "".join(pick.choices("abc/.%20", k=8))]), None, ""
     if way < 0.2:
-        path, image, headers = attack_requests.WAYS["upload"](pick, seeds)
+        path, image, headers = attack_requests.WAYS["upload"](pick, attack_requests.Target(seeds, seeds / "runs"))
         return path, image, headers["Content-Type"]
     path = pick.choice([*VALID, "/" + "".join(pick.choices("abc/.%20", k=8))])
     body = VALID.get(path, {})

@@ -17,7 +17,7 @@ import numpy as np
 
 from packages import minilm
 
-PEERS = ("firth", "pipeline", "sentence-transformers")
+PEERS = ("firth", "firth-torch", "pipeline", "sentence-transformers")
 _START_S = 600
 REQUEST = "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
 
@@ -27,7 +27,7 @@ def build_encode(peer: str, threads: int) -> Callable[[list[str], int], Any]:
     import torch
 
     torch.set_num_threads(threads)
-    if peer == "firth":
+    if peer.startswith("firth"):
         import firth
 
         model = firth.load(str(minilm()))
@@ -126,7 +126,7 @@ class Server:
     def __init__(self, peer: str, port: int, threads: int, *options: str) -> None:
         self.peer, self.port = peer, port
         command = [sys.executable, __file__, peer, "--port", str(port), "--threads", str(threads)]
-        if peer == "firth":
+        if peer.startswith("firth"):
             command = [
                 sys.executable,
                 "-m",
@@ -137,6 +137,7 @@ class Server:
                 str(port),
                 "--threads",
                 str(threads),
+                *(["--torch"] if peer == "firth-torch" else []),
             ]
         self.process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
         ends = time.monotonic() + _START_S
@@ -167,7 +168,7 @@ class Server:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("peer", choices=PEERS[1:])
+    parser.add_argument("peer", choices=PEERS[2:])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()

@@ -6,6 +6,7 @@ pictures are written into their pages, so that they change with light and dark.
 """
 
 import html
+import json
 import os
 import re
 import shutil
@@ -42,6 +43,11 @@ def on_config(config: Any) -> Any:
     stage(target)
     config["docs_dir"] = str(target)
     return config
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Examples in docstrings have a title like those of parameters and results."""
+    return content.replace("<p>Example::</p>", "<p><strong>Example:</strong></p>")
 
 
 def stage(target: Path) -> None:
@@ -170,7 +176,7 @@ def settings_page(lang: str) -> str:
     )
     head = "| 设置 | 默认值 | 说明 |" if chinese else "| setting | default | meaning |"
     groups = [list(spec.recipes) for spec in specs().values() if spec.recipes]
-    for names in [*groups, *([task] for task in TASKS)]:
+    for names in [*groups, *([task] for task in (*TASKS, "fasttext-classifier"))]:
         first = list_settings(names[0])
         kept = {row.name: str(row.value) for row in first}
         out += ["", f"## {names[0]}", "", head, "| --- | --- | --- |"]
@@ -201,11 +207,19 @@ def api_page(lang: str) -> str:
 
 
 def examples_page(lang: str) -> str:
-    """The scripts of examples/ as they are."""
-    out = ["# 示例脚本" if lang == "zh" else "# Examples", ""]
+    """The scripts and notebooks of examples/ as they are."""
+    out = ["# 示例" if lang == "zh" else "# Examples", ""]
     out.append(
-        "`examples/` 中的脚本，测试会运行它们。" if lang == "zh" else "The scripts in `examples/`; the tests run them."
+        "`examples/` 中的脚本和 notebook（英文），测试会运行它们。"
+        if lang == "zh"
+        else "The scripts and notebooks in `examples/`; the tests run them."
     )
     for script in sorted((ROOT / "examples").glob("*.py")):
         out += ["", f"## {script.name}", "", "```python", script.read_text(encoding="utf-8").rstrip(), "```"]
+    for notebook in sorted((ROOT / "examples" / "notebooks").glob("*.ipynb")):
+        out += ["", f"## {notebook.name}"]
+        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+            text = "".join(cell["source"])
+            markdown = re.sub(r"^#+ (.*)$", r"**\1**", text, flags=re.MULTILINE)
+            out += ["", markdown] if cell["cell_type"] == "markdown" else ["", "```python", text, "```"]
     return "\n".join(out) + "\n"

@@ -17,10 +17,14 @@ def build_vocab(lowercase: bool, strip_accents: bool | None = None) -> list[str]
     return list(dict.fromkeys(SPECIALS["wordpiece"] + WORDS + more))
 
 
-def build_pieces(lowercase: bool = True, byte_fallback: bool = False, strip_accents: bool | None = None) -> Pieces:
+def build_pieces(
+    lowercase: bool = True, byte_fallback: bool = False, strip_accents: bool | None = None, keep_joiners: bool = False
+) -> Pieces:
     """``strip_accents`` as published BERTs have it (``None``: where case is folded), or told."""
     tokens = build_vocab(lowercase, strip_accents) + (BYTE_TOKENS if byte_fallback else [])
-    return Pieces(bert_tokenizer({token: number for number, token in enumerate(tokens)}, lowercase, strip_accents))
+    tokens += ["\u200d", "##\u200d"] if keep_joiners else []
+    vocab = {token: number for number, token in enumerate(tokens)}
+    return Pieces(bert_tokenizer(vocab, lowercase, strip_accents, keep_joiners=keep_joiners))
 
 
 # What has gone wrong in other tokenizers: spaces that are not spaces, marks on their own, letters

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "evaluation": "core data tokenizers corpus nn training decoding reports vectors models retrieval tasks",
     "exporters": "core data tokenizers corpus nn decoding models retrieval tasks",
     "api": "core data tokenizers corpus training.checkpoints decoding reports vectors models retrieval tasks evaluation exporters",
-    "serve": "core tokenizers corpus training decoding reports models retrieval tasks evaluation api",
+    "serve": "core tokenizers corpus training decoding reports models retrieval tasks evaluation api __init__",
     "cli": "core data corpus training.checkpoints reports evaluation.probe_report tasks exporters api serve __init__",
     "__init__": "core models api",
     "__main__": "cli",
@@ -183,3 +183,42 @@ def test_rooms_load_without_torch(room: str) -> None:
     program = f"import importlib\nfor name in {names}: importlib.import_module(name)\n{SAY}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "torch" not in ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+WITHOUT_CLUSTER = """
+import importlib, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("ray", "fsspec", "s3fs", "botocore"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+import firth
+for name in sys.argv[3:]:
+    importlib.import_module(name)
+firth.prepare(sys.argv[1], sys.argv[2], tokens="words", layout="line")
+firth.pretrain("word2vec", corpus=sys.argv[2], out=sys.argv[2] + ".run", dim=8, epochs=1, min_count=1, threads=1)
+print(firth.encode(sys.argv[2] + ".run", ["the map"]).shape)
+for broken in (lambda: firth.prepare(sys.argv[1], sys.argv[2] + "2", engine="ray"), lambda: firth.load("s3://a/b")):
+    try:
+        broken()
+    except firth.FirthError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_the_plain_path_needs_no_cluster(text_file: Path, tmp_path: Path) -> None:
+    """Neither ray nor fsspec; where they are asked for, a sentence says how to have them."""
+    names = [
+        f"firth.{named(path).removesuffix('.py').replace('/', '.')}"
+        for path in MODULES
+        if room_of(path) in ("core", "data", "corpus", "retrieval", "tasks", "evaluation", "api", "cli")
+        and path.name not in ("__init__.py", "__main__.py")
+    ]
+    command = [sys.executable, "-c", WITHOUT_CLUSTER, str(text_file), str(tmp_path / "words"), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shape, ray, store = done.stdout.splitlines()
+    assert shape == "(1, 8)"
+    assert ray == "--engine ray needs the package ray: pip install 'firth[cluster]'"
+    assert "needs a package that is missing: pip install 'firth[cluster]' s3fs" in store

@@ -10,6 +10,7 @@
 """
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ if not TYPE_CHECKING:  # type checkers know the names above, and no others
         """Loads what is asked for, so that ``import firth`` loads neither torch nor numpy."""
         if name not in _WHERE:
             raise AttributeError(f"module 'firth' has no attribute '{name}'")
+        from firth.core.errors import in_a_sentence, is_installed
+
         found = getattr(import_module(f"firth.{_WHERE[name]}"), name)
+        if _WHERE[name].startswith("api.") and isinstance(found, FunctionType) and not is_installed("torch"):
+            found = in_a_sentence(found)
         globals()[name] = found
         return found
 

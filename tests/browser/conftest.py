@@ -1,6 +1,7 @@
 """A server with one small run of every kind, and a real browser in front of it."""
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -14,29 +15,41 @@ from typing import Any
 import pytest
 from browser_reader import Reader
 from made_runs import make_runs
+from more_runs import MoreRuns, make_more_runs
 
 TOKEN = "a-long-secret"
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Made once, also when several processes test: the first makes them, the others wait."""
+def _made_once(
+    tmp_path_factory: pytest.TempPathFactory, name: str, build: Callable[[Path], dict[str, list[Path]]]
+) -> dict[str, list[Path]]:
+    """Also when several processes test: the first makes them, the others wait."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "browser"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)
-    done = folder / "done.txt"
+    done = folder / "done.json"
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.is_file():
-            done.write_text("\n".join(map(str, make_runs(folder))), encoding="utf-8")
-    return [Path(line) for line in done.read_text(encoding="utf-8").splitlines()]
+            done.write_text(json.dumps(build(folder), default=str), encoding="utf-8")
+    return {kind: [Path(one) for one in paths] for kind, paths in json.loads(done.read_text(encoding="utf-8")).items()}
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return _made_once(tmp_path_factory, "browser", lambda folder: {"runs": make_runs(folder)})["runs"]
+
+
+@pytest.fixture(scope="session")
+def more_runs(tmp_path_factory: pytest.TempPathFactory) -> MoreRuns:
+    return MoreRuns(**_made_once(tmp_path_factory, "more", lambda folder: make_more_runs(folder)._asdict()))
 
 
 @contextmanager
-def serving(runs: list[Path], **more: str) -> Iterator[str]:
+def serving(runs: list[Path], *options: str, **more: str) -> Iterator[str]:
     """``firth serve`` on a free port, as a person starts it; its address."""
-    command = [sys.executable, "-m", "firth", "serve", *map(str, runs), "--port", "0", "--threads", "1"]
+    command = [sys.executable, "-m", "firth", "serve", *map(str, runs), "--port", "0", "--threads", "1", *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **more}, text=True)
     try:
         assert server.stdout is not None
@@ -58,6 +71,12 @@ def serve_runs() -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def address(runs: list[Path]) -> Iterator[str]:
     with serving(runs) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def indexes_address(more_runs: MoreRuns) -> Iterator[str]:
+    with serving(more_runs.indexes) as found:
         yield found
 
 

@@ -19,7 +19,7 @@ def texts(places: Any) -> list[str]:
 
 def shares(answer: Any) -> list[float]:
     """The numbers beside bars that are percentages."""
-    return [float(text.rstrip(" %").lstrip("<")) for text in texts(answer.locator(".bar-value"))]
+    return [float(text.rstrip("%").lstrip("<")) for text in texts(answer.locator(".bar-value"))]
 
 
 def ink(canvas: Any) -> float:
@@ -56,7 +56,7 @@ def test_words(visit: Visit) -> None:
     assert picture.locator("line.step").count() == 2
     assert texts(picture.locator(".point text")) == ["man", "king", "woman", solved]
 
-    panel.get_by_label("Words, with spaces or commas between").fill("king, queen dog cat、zzzz")
+    panel.get_by_label("Words, separated by spaces or commas").fill("king, queen dog cat、zzzz")
     answer = reader.ask("map")
     assert answer.locator("svg .point").count() == 4
     assert "Not in the vocabulary: zzzz" in answer.inner_text()
@@ -266,7 +266,7 @@ def test_runs_are_sorted_filtered_and_compared(visit: Visit, runs: list[Path]) -
     panel.get_by_label("Filter").fill("")
     while panel.locator("input[type=checkbox]:checked").count():
         panel.locator("input[type=checkbox]:checked").first.click()
-    assert "Choose runs in the table" in panel.inner_text()
+    assert "Select runs in the table" in panel.inner_text()
     panel.get_by_label("Compare bert", exact=True).check()
     panel.get_by_label("Compare gpt", exact=True).check()
     drawn = panel.get_by_role("img", name="Curves of the chosen runs")
@@ -281,7 +281,7 @@ def test_runs_are_sorted_filtered_and_compared(visit: Visit, runs: list[Path]) -
     assert panel.get_by_role("img", name="learning rate").count() == 1
     reader.picture("runs")
     with reader.page.context.expect_page() as opened:
-        panel.locator("tr", has_text="gpt").get_by_role("link", name="Open the report").first.click()
+        panel.locator("tr", has_text="gpt").get_by_role("link", name="Report").first.click()
     assert opened.value.locator("h1").inner_text() == "gpt"
     opened.value.get_by_role("link", name="中文").click()
     assert opened.value.locator("h2").first.inner_text() == "损失"
@@ -317,7 +317,7 @@ def test_errors_of_a_classifier(visit: Visit) -> None:
     cells = panel.locator("#tool-confusion button.cell")
     cells.first.wait_for()
     assert sum(int(text) for text in texts(cells)) == 8
-    assert "of 8 dev examples" in panel.locator("#tool-confusion").inner_text()
+    assert "of 8 examples" in panel.locator("#tool-confusion").inner_text()
     assert "Only 8 examples" in panel.locator("#tool-confusion").inner_text()
     cells.and_(panel.locator(":enabled")).first.click()
     text = panel.locator("#tool-confusion .occurrences button").first
@@ -374,6 +374,27 @@ def test_labelling(visit: Visit, tmp_path: Path) -> None:
     assert len(lines) == 3
     assert lines[2].endswith("\tgood")
     reader.picture("label")
+
+
+def test_labels_go_to_the_table_of_the_server(
+    visit: Visit, runs: list[Path], serve_runs: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Appended, and no longer kept in the browser."""
+    table, pool = tmp_path / "mine.tsv", tmp_path / "pool.txt"
+    pool.write_text("A wonderful film.\nA terrible film.\n", encoding="utf-8")
+    served = [run for run in runs if (run / "dev.jsonl").is_file()]
+    with serve_runs(served, "--labels", str(table)) as address:
+        panel = visit(at=address).tab("label")
+        panel.locator("input[type=file]").set_input_files(pool)
+        panel.get_by_text("1 of 2 ·").wait_for()
+        panel.locator("button.label").nth(1).click()
+        panel.get_by_role("button", name="Append to mine.tsv").click()
+        panel.get_by_text("Appended to mine.tsv: 1.").wait_for()
+        panel.get_by_text("0 labelled").wait_for()
+    lines = table.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "text\tlabel"
+    assert lines[1].endswith("film.\tgood")
+    assert len(lines) == 2
 
 
 def test_image(visit: Visit, runs: list[Path]) -> None:
@@ -439,7 +460,7 @@ def test_search(visit: Visit) -> None:
     answer.locator("mark.said").first.wait_for()  # by the served answer tagger
     assert "Answer:" in answer.inner_text()
     reader.picture("search")
-    panel.locator(".more summary").click()
+    panel.locator("#tool-search .more summary").click()
     panel.get_by_label("Conditions").fill("year=1993")
     answer = reader.ask("search")
     assert texts(answer.locator(".passages strong"))[0] == "story 3"

@@ -158,7 +158,7 @@ SHAPES = {
     "xlnet-tiny": f"{SMALL} memory_len=8",
     "ernie-tiny": SMALL,
     "unilm-tiny": SMALL,
-    "lstm-lm": "num_layers=1 hidden_dim=16 embed_dim=16 seq_len=8 batch_size=4 evaluations=1 steps=2",
+    "lstm-lm": "num_layers=1 hidden_dim=16 embedding_dim=16 seq_len=8 batch_size=4 evaluations=1 steps=2",
     "elmo-tiny": "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=32 steps=2 evaluations=1",
     "fasttext": "epochs=1 dim=8 min_count=1 threads=1",
     "glove": "epochs=1 dim=8 min_count=1 threads=1",

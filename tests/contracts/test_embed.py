@@ -12,11 +12,13 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.data.labelled import Columns
-from firth.data.sentences import read_sentence_data
+from firth.data.sentences import SentenceData, SentenceExample, read_sentence_data
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.sentences import SentenceConfig, SentenceModules
 from firth.models.shared.static import StaticModel
-from firth.tasks.embed.training import SentenceNetwork
+from firth.tasks.embed.config import EmbedConfig
+from firth.tasks.embed.run import build_network
+from firth.tasks.embed.training import EmbedTraining, SentenceNetwork
 from sample_text import english
 
 TEXTS = [english(number) for number in range(40)]
@@ -57,7 +59,7 @@ def test_form_is_found(files: dict[str, Path], name: str) -> None:
         ("scores", {}),
         ("scores", {"loss": "cosine"}),
         ("nli", {}),
-        ("nli", {"loss": "softmax", "pooling": "cls"}),
+        ("nli", {"loss": "softmax", "pool": "cls"}),
         ("text", {}),
         ("text", {"loss": "tsdae"}),
     ],
@@ -75,6 +77,17 @@ def test_run_is_a_sentence_transformer(
     np.testing.assert_allclose(SentenceTransformer(str(out), device="cpu").encode(TEXTS), vectors, atol=1e-5)
     record = Run.open(out).record
     assert (record.kind, record.status, set(record.metrics)) == ("embed", "finished", {"spearman"})
+
+
+SIZES = {"num_layers": 1, "hidden_dim": 32, "num_heads": 2, "ffn_dim": 48, "max_positions": 48, "seq_len": 32}
+
+
+@pytest.mark.parametrize("recipe", ["modernbert-1m", "electra-mini", "ernie-tiny", "unilm-mini"])
+def test_other_encoders(files: dict[str, Path], corpus_folder: Path, tmp_path: Path, recipe: str) -> None:
+    firth.pretrain(recipe, corpus=corpus_folder, out=tmp_path / "base", steps=1, batch_size=4, **SIZES)
+    model = firth.finetune("embed", base=tmp_path / "base", train=files["pairs"], out=tmp_path / "run", epochs=1)
+    found = SentenceTransformer(str(tmp_path / "run"), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(found, model.encode(TEXTS), atol=1e-5)
 
 
 def test_word_vectors_by_sif(files: dict[str, Path], words_folder: Path, tmp_path: Path) -> None:
@@ -121,6 +134,51 @@ def test_cached_gradients_are_those_of_the_whole(run_folder: Path) -> None:
         (network.vectors(rows, most).square().sum(1) ** 1.5).sum().backward()
         found.append(torch.cat([one.grad.flatten() for one in network.parameters() if one.grad is not None]))
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-6)
+
+
+def raw(run_folder: Path, loss: str, **settings: float) -> EmbedTraining:
+    model = firth.load(run_folder)
+    config = EmbedConfig(form="text", loss=loss, batch_size=32, epochs=1, **settings)
+    data = SentenceData("text", [SentenceExample(text) for text in TEXTS])
+    network = build_network(config, loss, model, model.reader())
+    network.train()
+    return EmbedTraining(config, loss, network, data, None)
+
+
+def test_dropout_is_the_only_change(run_folder: Path) -> None:
+    training = raw(run_folder, "simcse", dropout_prob=0.1)
+    batch = training.batch(0)
+    np.testing.assert_array_equal(batch.arrays["first"], batch.arrays["second"])
+    rows = [training.rows[number] for number in batch.arrays["first"].tolist()]
+    both = training.network.vectors([*rows, *rows], 10**6)
+    assert float((both[: len(rows)] - both[len(rows) :]).abs().max()) > 1e-3
+    training.network.eval()
+    both = training.network.vectors([*rows, *rows], 10**6)
+    torch.testing.assert_close(both[: len(rows)], both[len(rows) :])
+
+
+def test_whole_words_are_deleted(run_folder: Path) -> None:
+    training = raw(run_folder, "tsdae", delete_prob=0.6)
+    reader = training.network.reader
+    edges = reader.frame.size(False)
+    shares = []
+    for number in range(40):
+        arrays = training.batch(number).arrays
+        kept = np.split(arrays["sources"], np.cumsum(arrays["source_lens"])[:-1])
+        whole = np.split(arrays["targets"], np.cumsum(arrays["target_lens"])[:-1])
+        for source, target in zip(kept, whole, strict=True):
+            found = reader.tokenize(
+                next(text for text in TEXTS if reader.tokenize(text).ids.tolist() == target.tolist())
+            )
+            words = [found.ids[found.words == word].tolist() for word in dict.fromkeys(found.words.tolist())]
+            left = source[len(reader.frame.before) : len(source) - len(reader.frame.after)].tolist()
+            for word in words:  # in their order, each whole or gone
+                if left[: len(word)] == word:
+                    left = left[len(word) :]
+            assert left == []
+            shares.append((len(source) - edges) / len(target))
+            assert shares[-1] > 0
+    assert np.mean(shares) == pytest.approx(0.4, abs=0.06)
 
 
 def test_refusals(files: dict[str, Path], run_folder: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.run import Run
-from firth.models.fasttext.classifier import FastTextConfig, find_split
+from firth.models.fasttext.classifier import FastTextClassifierConfig, find_split
 from firth.serve.application import Server
 from firth.serve.guard import ServeSettings
 from firth.serve.models import load_models
@@ -233,9 +233,9 @@ def test_how_texts_are_cut() -> None:
     assert find_split(["The old doctor .", "internationalisation"]) == "whitespace"
     assert find_split(["老师看见了书，老师看见了船。", "小王看见了书。"]) == "words"
     assert find_split(["老师 看见 了 书 ，", "小王 看见 了 船 。"]) == "whitespace"
-    config = FastTextConfig().fitted(["老师看见了书，老师看见了船。"] * 100, set())
+    config = FastTextClassifierConfig().fitted(["老师看见了书，老师看见了船。"] * 100, set())
     assert (config.word_split, config.min_n, config.max_n, config.epochs) == ("words", 1, 3, 500)
-    config = FastTextConfig(max_n=4).fitted(["a b"] * 100_000, {"max_n"})
+    config = FastTextClassifierConfig(max_n=4).fitted(["a b"] * 100_000, {"max_n"})
     assert (config.word_split, config.min_n, config.max_n, config.epochs) == ("whitespace", 0, 4, 5)
 
 

@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 
 import firth
+from chinese_names import metrics_of_run, without_kind, without_metric
 from firth.cli.main import main
 from firth.core.errors import FirthError, Interrupted
 from firth.core.registry import RunConfig, find_run_recipe, recipes
 from firth.core.run import Run
 from firth.core.types import Event
 from image_samples import make_folder
+from model_abilities import check_abilities
 
 SMALL = {
     "vit": ["hidden_dim=32", "num_layers=2", "num_heads=2", "ffn_dim=64", "patch_size=4"],
-    "swin": ["embed_dim=16", "depths=[2,1]", "num_heads=[2,2]", "patch_size=2", "window_size=4"],
+    "swin": ["embedding_dim=16", "depths=[2,1]", "num_heads=[2,2]", "patch_size=2", "window_size=4"],
 }
 RECIPES = sorted(name for name, spec in recipes().items() if spec.reads_images)
 LOOP = ["image_size=16", "batch_size=8", "evaluations=2", "checkpoints=2"]
@@ -43,6 +45,7 @@ def test_train_save_load_resume(name: str, images: Path, tmp_path: Path) -> None
     config = shrunk(name, "steps=6", "mix_prob=0.5", "color=0.2")
     trained = firth.pretrain(config, corpus=images / "corpus", out=tmp_path / "whole")
     loaded = firth.load(tmp_path / "whole")
+    check_abilities(loaded)
     paths = [str(path) for path in sorted((images / "in").rglob("*.png"))[:5]]
     np.testing.assert_array_equal(trained.encode(paths), loaded.encode(paths))
     assert loaded.encode(paths).shape == (5, loaded.dim)
@@ -135,10 +138,13 @@ def test_finetune_classify(
     assert record.metrics["accuracy"] == max(scores.values()) > 0.8
     assert firth.evaluate(out, data=images / "in")["accuracy"] == pytest.approx(record.metrics["accuracy"])
     assert sorted(path.name for path in (out / "seeds" / "0").iterdir()) == ["metrics.jsonl"]
+    assert (out / "metrics.jsonl").read_bytes() == (out / "seeds" / "0" / "metrics.jsonl").read_bytes()
     assert json.loads((out / "config.json").read_text())["architectures"][0].endswith("ForImageClassification")
     processing = [json.loads((one / "preprocessor_config.json").read_text()) for one in (bases / name, out)]
     assert processing[0] == processing[1]
     assert "Confusions" in (out / "report.html").read_text()
+    assert without_metric(metrics_of_run(out)) == []  # the Chinese page has a name for each
+    assert without_kind([firth.load(out).kind, firth.load(bases / name).kind]) == []
 
 
 def test_finetune_without_dev_and_from_a_table(images: Path, bases: Path, tmp_path: Path) -> None:
@@ -230,7 +236,7 @@ def test_search_by_image(images: Path, bases: Path, tmp_path: Path) -> None:
     found = firth.search(tmp_path / "index", str(files[5]), top=3)
     assert found[0].text == str(files[5])
     assert found[0].score > found[1].score
-    with pytest.raises(FirthError, match="use firth search, not a server"):
+    with pytest.raises(FirthError, match="an index of images is asked with an image"):
         firth.load(tmp_path / "index").search(str(files[5]))
     with pytest.raises(FirthError, match="no such file"):
         firth.search(tmp_path / "index", "hello")

@@ -15,6 +15,7 @@ import firth
 from compare_text import settings as compare_settings
 from firth.core import registry
 from firth.core.errors import FirthError, Interrupted
+from firth.core.files import read_json
 from firth.serve.application import Server
 from firth.serve.guard import ServeSettings
 from firth.serve.models import load_models
@@ -76,6 +77,18 @@ def test_it_is_the_base_of_tasks(task: str, corpus_folder: Path, tmp_path: Path)
     said = model.predict(TEXTS)
     assert len(said) == 3
     assert firth.load(tmp_path / "task").predict(TEXTS) == said
+
+
+def test_it_learns_sentence_vectors(corpus_folder: Path, tmp_path: Path) -> None:
+    base, pairs = train(corpus_folder, tmp_path / "base"), tmp_path / "pairs.tsv"
+    rows = [f"{TEXTS[number % 3]} {number}\tAgain: {TEXTS[number % 3]}" for number in range(12)]
+    pairs.write_text("anchor\tpositive\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    firth.finetune("embed", base=base, train=pairs, out=tmp_path / "sentences", epochs=1, pool="last")
+    found = firth.load(tmp_path / "sentences")
+    assert found.sentence is not None
+    assert found.sentence.config.pool == ("last",)
+    assert read_json(tmp_path / "sentences" / "1_Pooling" / "config.json")["pooling_mode_lasttoken"]
+    np.testing.assert_allclose(np.linalg.norm(found.encode(TEXTS), axis=1), 1.0, rtol=1e-5)
 
 
 def test_it_is_compared(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 import firth
 from firth.core.errors import FirthError
+from model_abilities import check_abilities
 from published_models import write_model
 from sample_text import write_documents
 from task_text import files
@@ -22,6 +23,7 @@ def test_trained_further(model_type: str, tmp_path: Path) -> None:
     assert json.loads((run / "config.json").read_text())["model_type"] == model_type
     _, info = AutoModelForMaskedLM.from_pretrained(run, output_loading_info=True)
     assert not any(info.values()), info
+    check_abilities(firth.load(run))
     firth.finetune("classify", base=run, **files(tmp_path, "classify"), out=task, epochs=1, pool="cls")
     assert "label" in firth.load(task).predict(["An apple!"])[0]
     if model_type != "modernbert":

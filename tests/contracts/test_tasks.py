@@ -39,7 +39,7 @@ def bases(
             words_folder,
             ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12", "num_samples=32"],
         ),
-        "recurrent": ("lstm-lm", words_folder, ["num_layers=2", "hidden_dim=32", "embed_dim=24", "seq_len=8"]),
+        "recurrent": ("lstm-lm", words_folder, ["num_layers=2", "hidden_dim=32", "embedding_dim=24", "seq_len=8"]),
     }
     for name, (recipe, corpus, settings) in shapes.items():
         firth.pretrain(find_run_recipe(recipe).override([*settings, *small]), corpus=corpus, out=folder / name)

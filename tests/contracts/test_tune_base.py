@@ -9,8 +9,9 @@ import torch
 
 import firth
 from firth.core.errors import FirthError, Interrupted
+from firth.core.record import RunRecord, TunedBase
 from firth.core.registry import find_run_recipe
-from firth.core.run import Run, RunRecord, TunedBase
+from firth.core.run import Run
 from firth.tasks import adaptation as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files
@@ -86,8 +87,12 @@ def test_bert_on_every_kind_of_example(kind: str, run_folder: Path, tmp_path: Pa
         ("ernie-tiny", "corpus_folder", SHAPE),
         ("xlnet-tiny", "corpus_folder", [*SHAPE, "memory_len=8"]),
         ("t5-tiny", "corpus_folder", [*SHAPE, "num_decoder_layers=1"]),
-        ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4"]),
-        ("lstm-lm-nce", "words_folder", ["hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "num_noise=8"]),
+        ("lstm-lm", "corpus_folder", ["hidden_dim=16", "embedding_dim=16", "seq_len=8", "batch_size=4"]),
+        (
+            "lstm-lm-nce",
+            "words_folder",
+            ["hidden_dim=16", "embedding_dim=16", "seq_len=8", "batch_size=4", "num_noise=8"],
+        ),
     ],
 )
 def test_every_objective(

@@ -12,6 +12,7 @@ from firth.core.config import parse_settings
 from firth.core.errors import FirthError
 from firth.core.registry import recipes
 from firth.models.shared.static import StaticModel
+from model_abilities import check_abilities
 
 SMALL = ["dim=16", "min_count=2", "epochs=2", "threads=1"]
 
@@ -44,6 +45,7 @@ def test_train_load_same_output(recipe: str, words: Path, tmp_path: Path) -> Non
     assert as_words.offsets.tolist() == [[0, 3], [4, 10]]
     np.testing.assert_allclose(again.encode(["the doctor"])[0], as_words.hidden[0].mean(0), rtol=1e-6)
     assert len(again.nearest("doctor", 3)) == 3
+    check_abilities(again)
     assert "<svg" in (out / "report.html").read_text(encoding="utf-8")
     assert firth.pretrain(resume=out).num_parameters == model.num_parameters
 

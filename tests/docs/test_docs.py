@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"<!-- run -->\n```(\w*)\n(.*?)```", re.DOTALL)
-SMALLER = [(r"--budget \S+", "--budget 3s")]
+SMALLER = [(r"--budget \S+", "--budget 3s"), (r"--vocab-size 8000", "--vocab-size 300")]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -31,13 +32,14 @@ def write_samples(folder: Path) -> None:
     nouns, verbs = ["dog", "cat", "bird", "child", "river"], ["barked at", "saw", "found", "followed", "slept near"]
     english = [
         " ".join(f"The {random.choice(nouns)} {random.choice(verbs)} the {random.choice(nouns)}." for _ in range(5))
+        + " They play here."
         for _ in range(300)
     ]
     (folder / "news.txt").write_text("\n".join(english) + "\n", encoding="utf-8")
     (folder / "texts.txt").write_text("A sentence.\nAnother one.\n", encoding="utf-8")
-    german = {"dog": "Hund", "cat": "Katze", "bird": "Vogel", "child": "Kind", "river": "Fluss", "runs": "läuft"}
+    german = {"dog": "Hund", "cat": "Katze", "bird": "Vogel", "child": "Kind", "sees": "sieht", "hears": "hört"}
     pairs = [random.choices(list(german), k=random.randint(2, 6)) for _ in range(400)]
-    for name, some in (("train", pairs), ("test", pairs[:9])):
+    for name, some in (("pairs", pairs), ("check", pairs[:9])):
         lines = [" ".join(words) for words in some]
         (folder / f"{name}.en").write_text("\n".join(lines) + "\n", encoding="utf-8")
         lines = [" ".join(german[word] for word in words) for words in some]
@@ -61,8 +63,16 @@ def write_samples(folder: Path) -> None:
     places, acts = ["北京", "上海", "图书馆", "学校", "公园"], ["住了三天", "看书", "睡觉", "见到老师", "学习中文"]
     chinese = ["".join(f"我们在{random.choice(places)}{random.choice(acts)}。" for _ in range(5)) for _ in range(300)]
     (folder / "xinwen.txt").write_text("\n".join(chinese) + "\n", encoding="utf-8")
-    for lang, text, labels in (("en", english, ("good", "bad")), ("zh", chinese, ("好", "差"))):
+    before, behind = ("看见", "喜欢", "找到", "想起"), ("很好", "真大", "来了", "很贵")
+    ends = [f"{who}{one}蓝蜓{two}。" for who in ("老师", "学生", "大家") for one in before for two in behind]
+    new = [line + random.choice(ends) for line in chinese]  # 蓝蜓 is a word that no dictionary has
+    for lang, text, labels in (("en", english, ("good", "bad")), ("zh", new, ("好", "差"))):
         write_quickstart(folder / "quickstart" / lang, text, labels)
+    for number in range(12):
+        image = folder / "photos" / f"kind{number % 2}" / f"{number}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (32, 32), (20 * number, 200 * (number % 2), 90)).save(image)
+    Image.new("RGB", (32, 32), (10, 200, 90)).save(folder / "photo.png")
 
 
 def write_quickstart(folder: Path, text: list[str], labels: tuple[str, str]) -> None:
@@ -103,6 +113,12 @@ def test_readme_is_short_and_names_the_translation() -> None:
         text = (ROOT / name).read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 120
         assert other in text
+
+
+def test_the_citation_names_the_version() -> None:
+    from firth import __version__
+
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_architecture_is_two_pages() -> None:

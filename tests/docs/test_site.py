@@ -15,6 +15,7 @@ DOCS = ROOT / "docs"
 ENGLISH = sorted(page for page in DOCS.rglob("*.md") if not page.name.endswith(".zh.md"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
+sys.path.insert(0, str(DOCS))  # the parts of docs/pictures.py
 
 
 def module(name: str) -> ModuleType:
@@ -31,6 +32,18 @@ def code(page: Path) -> list[str]:
     text = page.read_text(encoding="utf-8")
     lines = [line for kind, block in FENCE.findall(text) if kind in {"sh", "python"} for line in block.splitlines()]
     return [re.sub(r"\s*#.*$", "", line) for line in lines]
+
+
+def shape(page: Path) -> dict[str, int]:
+    """How many rows of tables, bullets and pictures a page has outside of its commands."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    signs = {"rows of tables": r"^\|", "bullets": r"^\s*(?:[-*]|\d+\.) ", "pictures": r"^!\["}
+    return {name: len(re.findall(sign, text, re.MULTILINE)) for name, sign in signs.items()}
+
+
+@pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_the_chinese_page_is_as_complete(page: Path) -> None:
+    assert shape(page.with_suffix(".zh.md")) == shape(page)
 
 
 @pytest.mark.parametrize("page", ENGLISH, ids=lambda page: page.relative_to(DOCS).as_posix())
@@ -71,10 +84,26 @@ def test_files_of_the_code_that_pages_name_exist() -> None:
             assert any(place.is_file() for place in places), f"{page.name} names {name}"
 
 
+def test_pages_show_pictures_in_their_language() -> None:
+    for page in sorted(DOCS.rglob("*.md")):
+        for target in re.findall(r"!\[[^\]]*\]\(([^)]+\.svg)\)", page.read_text(encoding="utf-8")):
+            assert target.endswith(".zh.svg") == page.name.endswith(".zh.md"), f"{page.name}: {target}"
+
+
 def test_the_pictures_are_those_that_the_code_draws() -> None:
     drawn = module("pictures").drawn()
     for name, text in drawn.items():
         assert (DOCS / "pictures" / name).read_text(encoding="utf-8") == text, "run: python docs/pictures.py"
+
+
+def test_pictures_are_small_and_have_the_same_colours_in_both_languages() -> None:
+    style = module("drawing").STYLE
+    for picture in sorted((DOCS / "pictures").glob("*.svg")):
+        text = picture.read_text(encoding="utf-8")
+        assert f"<style>{style}</style>" in text, picture.name
+        assert len(text) < 20_000, picture.name
+        other = picture.name.replace(".zh.svg", ".svg") if ".zh." in picture.name else f"{picture.stem}.zh.svg"
+        assert picture.with_name(other).is_file(), f"{other} is missing"
 
 
 def test_the_reference_knows_every_command_setting_and_name() -> None:

@@ -214,11 +214,28 @@ def copy_model(seeds: Path, name: str, place: Path, only: Callable[[str], bool] 
     return goal
 
 
-def model_case(seeds: Path, seed: int, place: Path) -> Case:
-    pick = random.Random(f"model {seed}")
-    name = pick.choice(list(ASK))
-    as_run = pick.random() < 0.3 or name in ONLY_RUNS
-    folder = copy_model(seeds, name, place, lambda file: as_run or file != "firth.json")
+HONEST = {  # files that stand beside a tokenizer, where something asked for them
+    "segmentation.json": {
+        "dictionary": ["飞桨", "云计算大会"],
+        "kanji": False,
+        "segmenters": {"Thai": "icu 78.3", "Japanese": "sudachi 20261015"},
+        "traditional": "臺台灣湾",
+    },
+    "added_tokens.json": {"hypertension": 255, "[NEW]": 256},
+}
+
+
+def add_beside(folder: Path, pick: random.Random) -> Path:
+    """One of these files, damaged; tokens are only added to a tokenizer that has the older files."""
+    name = pick.choice(list(HONEST))
+    if name == "added_tokens.json" and (folder / "vocab.txt").is_file():
+        (folder / "tokenizer.json").unlink(missing_ok=True)
+    (folder / name).write_bytes(hostile_json(HONEST[name], pick))
+    return folder / name
+
+
+def damage_file(folder: Path, pick: random.Random) -> Path:
+    """Damages one file of a model; returns which."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".html", ".jsonl"))
     path = pick.choice(files)
     raw = path.read_bytes()
@@ -231,6 +248,15 @@ def model_case(seeds: Path, seed: int, place: Path) -> Case:
     else:
         changed = hostile_bytes(raw, pick) if raw else b"\0"
     path.write_bytes(changed)
+    return path
+
+
+def model_case(seeds: Path, seed: int, place: Path) -> Case:
+    pick = random.Random(f"model {seed}")
+    name = pick.choice(list(ASK))
+    as_run = pick.random() < 0.3 or name in ONLY_RUNS
+    folder = copy_model(seeds, name, place, lambda file: as_run or file != "firth.json")
+    path = damage_file(folder, pick) if pick.random() < 0.85 else add_beside(folder, pick)
     words = pick.choice([ASK[name], ASK[name], ["info", "model"], ["encode", "model", "texts.txt"]])
     return Case(f"model:{seed} ({name}, {path.relative_to(folder)})", words, place)
 

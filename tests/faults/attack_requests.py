@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from attack_models import hostile_bytes, hostile_json
 from attack_runner import LIMIT_S, Outcome
@@ -64,6 +65,7 @@ BODIES: dict[str, dict[str, object]] = {
     "/explain": {"text": "good film", "second": None, "label": "yes"},
     "/neighbours": {"sentence": "An apple!", "word": "apple", "top": 3},
     "/suggest": {"texts": ["good film", "bad book", "a song"], "num": 2},
+    "/labelled": {"rows": [{"text": "good film", "label": "yes"}]},
     "/v1/embeddings": {"input": ["An apple!"], "encoding_format": "base64"},
 }
 GETS = (
@@ -80,21 +82,31 @@ ODD_PATHS = (
 )
 
 
+class Target(NamedTuple):
+    """What is served: where the first seeds are, names of runs, the words before ``serve``."""
+
+    seeds: Path
+    folder: Path
+    runs: tuple[str, ...] = RUNS
+    program: tuple[str, ...] = ("-m", "firth")
+
+
 @lru_cache(1)
-def server(seeds: Path) -> Served:
+def server(target: Target) -> Served:
     """Started once; it ends with this process."""
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
-    return stack.enter_context(serve([seeds / "runs" / name for name in RUNS], "--max-queue", "8", "--timeout", "8"))
+    runs = [target.folder / name for name in target.runs]
+    return stack.enter_context(serve(runs, "--max-queue", "8", "--timeout", "8", program=target.program))
 
 
-def attack_server(seeds: Path, number: int) -> Outcome:
+def attack_server(target: Target, number: int) -> Outcome:
     pick = random.Random(f"request {number}")
-    served, started = server(seeds), time.monotonic()
+    served, started = server(target), time.monotonic()
     before = resident_mb(served)
     name, verdict, told = f"request:{number}", "hang", ""
     try:
-        way, told, verdict = _ask(served, pick, seeds)
+        way, told, verdict = _ask(served, pick, target)
         name = f"{name} ({way})"
     except TimeoutError:
         pass
@@ -116,14 +128,14 @@ def alive(served: Served) -> bool:
     return False
 
 
-def _ask(served: Served, pick: random.Random, seeds: Path) -> tuple[str, str, str]:
+def _ask(served: Served, pick: random.Random, target: Target) -> tuple[str, str, str]:
     """What was asked, what was said, and the verdict."""
     way = pick.choices(list(WAYS), weights=[8, 2, 2, 1, 1])[0]
     if way == "bytes":
         with socket.create_connection(("127.0.0.1", served.port), timeout=LIMIT_S) as connection:
             connection.sendall(_broken(pick))
         return way, "", "refused" if alive(served) else "the server is gone"
-    path, body, headers = WAYS[way](pick, seeds)
+    path, body, headers = WAYS[way](pick, target)
     connection = served.connect(LIMIT_S)
     try:
         connection.putrequest("GET" if body is None else "POST", path, skip_host=True, skip_accept_encoding=True)
@@ -159,19 +171,19 @@ Asked = tuple[str, bytes | None, dict[str, str]]
 _JSON = {"Content-Type": "application/json"}
 
 
-def _body(pick: random.Random, seeds: Path) -> Asked:
+def _body(pick: random.Random, target: Target) -> Asked:
     """A valid body with one place changed."""
     path = pick.choice(list(BODIES))
     body = dict(BODIES[path])
     if pick.random() < 0.5:
-        body["model"] = pick.choice(RUNS)
+        body["model"] = pick.choice(target.runs)
     if path in ("/look", "/encode", "/predict") and pick.random() < 0.3:
-        body = {"images": [base64.b64encode(_image(pick, seeds)).decode()], "model": "vit"}
+        body = {"images": [base64.b64encode(_image(pick, target)).decode()], "model": "vit"}
     raw = hostile_json(body, pick) if pick.random() < 0.85 else json.dumps(body).encode()
     return path, hostile_bytes(raw, pick) if raw and pick.random() < 0.1 else raw, _JSON
 
 
-def _long(pick: random.Random, seeds: Path) -> Asked:
+def _long(pick: random.Random, target: Target) -> Asked:
     """Long or odd texts where a text belongs."""
     path = pick.choice([path for path in BODIES if path != "/look"])
     text = pick.choice(LONG)
@@ -184,27 +196,27 @@ def _long(pick: random.Random, seeds: Path) -> Asked:
         return {name: put(one) for name, one in value.items()} if isinstance(value, dict) else value
 
     body = {name: put(value) for name, value in BODIES[path].items()}
-    return path, json.dumps({**body, "model": pick.choice(RUNS)}).encode(), _JSON
+    return path, json.dumps({**body, "model": pick.choice(target.runs)}).encode(), _JSON
 
 
-def _image(pick: random.Random, seeds: Path) -> bytes:
-    raw = (seeds / "runs" / "vit" / "one.png").read_bytes()
+def _image(pick: random.Random, target: Target) -> bytes:
+    raw = (target.seeds / "runs" / "vit" / "one.png").read_bytes()
     return hostile_bytes(raw, pick) if pick.random() < 0.8 else raw
 
 
-def _upload(pick: random.Random, seeds: Path) -> Asked:
+def _upload(pick: random.Random, target: Target) -> Asked:
     """An image as the body."""
     path = pick.choice(["/look", "/encode", "/predict", "/tokens"]) + pick.choice(
         ["", "?model=vit", "?model=bert", "?model=%00"]
     )
     return (
         path,
-        _image(pick, seeds),
+        _image(pick, target),
         {"Content-Type": pick.choice(["image/png", "image/jpeg", "image/svg+xml", "text/html"])},
     )
 
 
-def _get(pick: random.Random, seeds: Path) -> Asked:
+def _get(pick: random.Random, target: Target) -> Asked:
     """Pages and facts, with odd headers and paths."""
     headers = {"Host": pick.choice(["127.0.0.1", "localhost", "evil.example", "[::1]", "a" * 5000, ""])}
     headers |= (
@@ -223,7 +235,7 @@ def _broken(pick: random.Random) -> bytes:
     return start + pick.randbytes(pick.randint(0, 300))
 
 
-WAYS: dict[str, Callable[[random.Random, Path], Asked]] = {
+WAYS: dict[str, Callable[[random.Random, Target], Asked]] = {
     "body": _body,
     "long": _long,
     "upload": _upload,

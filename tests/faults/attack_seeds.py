@@ -33,7 +33,7 @@ MODELS: dict[str, tuple[str, str, list[str]]] = {  # name: recipe, corpus, setti
         "words",
         "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=32".split(),
     ),
-    "recurrent": ("lstm-lm", "pieces", "num_layers=2 hidden_dim=16 embed_dim=12 seq_len=8".split()),
+    "recurrent": ("lstm-lm", "pieces", "num_layers=2 hidden_dim=16 embedding_dim=12 seq_len=8".split()),
     "xlnet": (
         "xlnet-mini",
         "unigram",
@@ -120,7 +120,7 @@ def _others(folder: Path) -> None:
     runs = folder / "runs"
     firth.prepare_images(make_folder(folder / "images", 16), folder / "corpora" / "images", image_size=16, heldout=0.2)
     small = parse_settings("hidden_dim=16 num_layers=1 num_heads=2 ffn_dim=32".split() + LOOP)
-    windows = parse_settings("embed_dim=8 depths=[1,1] num_heads=[1,2] window_size=4 patch_size=2".split() + LOOP)
+    windows = parse_settings("embedding_dim=8 depths=[1,1] num_heads=[1,2] window_size=4 patch_size=2".split() + LOOP)
     for name, recipe, settings in (("vit", "vit-tiny-masked", small), ("swin", "swin-tiny", windows)):
         firth.pretrain(recipe, corpus=folder / "corpora" / "images", out=runs / name, settings=settings)
         shutil.rmtree(runs / name / "checkpoints")

@@ -27,7 +27,11 @@ ODD = [
     "\u2028",
     "\x0b",
     "a" * 3000,
+    "\U0001f1e9\U0001f1ea" * 400,
 ]
+
+HALVES = {"unicode_escape": rb"\ud83d alone", "raw_unicode_escape": rb"\udc00", "utf-7": b"+2D0- alone"}
+CODECS = "gb18030 latin-1 rot13 base64 hex utf-7 idna big5 unicode_escape raw_unicode_escape utf-16 cp932".split()
 
 
 def sentences(pick: random.Random, count: int = 40) -> str:
@@ -66,7 +70,8 @@ def text_case(seeds: Path, seed: int, place: Path) -> Case:
     elif kind == "tmx":
         raw = tmx(text.splitlines(), "utf-8")
     else:
-        raw = text.encode(pick.choice(["utf-8", "utf-16", "gb18030"]), "replace")
+        raw = text.encode(pick.choice(["utf-8", "utf-16", "gb18030", "unicode_escape", "utf-7"]), "replace")
+        raw += pick.choice([b"", b"", *HALVES.values()])
     if pick.random() < 0.8:
         raw = hostile_bytes(raw, pick)
     name = {"gz": "a.txt.gz"}.get(kind, f"a.{kind}")
@@ -75,7 +80,7 @@ def text_case(seeds: Path, seed: int, place: Path) -> Case:
     if kind != "tmx":
         words += ["--workers", "1"]
     if pick.random() < 0.3:
-        words += ["--encoding", pick.choice(["gb18030", "latin-1", "rot13", "base64", "hex", "utf-7", "idna", "big5"])]
+        words += ["--encoding", pick.choice(CODECS)]
     return Case(f"text:{seed} ({kind})", words, place)
 
 
@@ -180,6 +185,14 @@ NAMED: dict[str, Fill] = {
         f"encoding {name} of pairs": write("a.tsv", b"one\ttwo\n" * 50, "--encoding", name, command="prepare-pairs")
         for name in ("rot13", "base64")
     },
+    **{
+        f"half a character in {name} ({command})": write(
+            "a.tsv", b"one\ttwo\n" * 50 + half + b"\ttwo\n", "--encoding", name, command=command
+        )
+        for name, half in HALVES.items()
+        for command in ("prepare", "prepare-pairs")
+    },
+    "flags without end": write("a.txt", "\U0001f1e9".encode() * 100_000 + b"\n", "--workers", "1"),
     "a name that is not UTF-8": odd_name,
     "tmx in gb18030": write("a.tmx", tmx(HAN, "gb18030"), command="prepare-pairs"),
     "tmx in big5": write("a.tmx", tmx(HAN, "big5"), command="prepare-pairs"),

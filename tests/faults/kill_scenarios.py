@@ -300,7 +300,7 @@ RECIPES: dict[str, tuple[str, list[str]]] = {  # kind of corpus, settings
         "words",
         [*"filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_samples=16".split(), *_LOOP],
     ),
-    "lstm-lm": ("wordpiece", [*"num_layers=1 hidden_dim=16 embed_dim=12 seq_len=8".split(), *_LOOP]),
+    "lstm-lm": ("wordpiece", [*"num_layers=1 hidden_dim=16 embedding_dim=12 seq_len=8".split(), *_LOOP]),
     "transformer-tiny": ("pairs", [*_TRANSLATOR, "batch_tokens=128", "average=2", *_LOOP[1:]]),
     "seq2seq": ("pairs", ["hidden_dim=16", "batch_tokens=128", *_LOOP[1:]]),
     "word2vec": ("words", "dim=8 min_count=1 epochs=3 threads=1 checkpoint_s=0".split()),

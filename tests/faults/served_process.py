@@ -5,7 +5,7 @@ import http.client
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +39,8 @@ def ask(connection: http.client.HTTPConnection, path: str, body: Any = None) -> 
 
 
 @contextlib.contextmanager
-def serve(runs: list[Path], *options: str) -> Iterator[Served]:
-    command = [sys.executable, "-m", "firth", "serve", *map(str, runs), "--port", "0", "--threads", "1", *options]
+def serve(runs: list[Path], *options: str, program: Sequence[str] = ("-m", "firth")) -> Iterator[Served]:
+    command = [sys.executable, *program, "serve", *map(str, runs), "--port", "0", "--threads", "1", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

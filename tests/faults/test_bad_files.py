@@ -64,7 +64,7 @@ FILES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
         "a.txt",
         TEXT,
         ["--format", "odt"],
-        ["unknown format 'odt'", "choose one of txt, jsonl, csv, tsv, parquet, arrow, docx, pdf, tar"],
+        ["unknown format 'odt'", "choose one of txt, jsonl, csv, tsv, json, parquet, arrow, docx, pdf, tar"],
     ),
     "unknown layout": ("a.txt", TEXT, ["--layout", "lines"], ["unknown layout 'lines'", "choose file, blank or line"]),
     "noise": ("a.txt", NOISE, [], ["a.txt:", "not utf-8", "convert it"]),

@@ -236,7 +236,7 @@ def test_corpus_changed_before_resume(stopped_run: Path, work: Path, capsys: Cap
     refused(["pretrain", "--resume", "run"], capsys, "corpus: no such corpus", "firth prepare")
     firth.prepare(write_documents(work / "a.txt", 50), "corpus", vocab_size=500, layout="line", workers=1)
     refused(
-        ["pretrain", "--resume", "run"], capsys, "corpus: not the corpus this run was begun with", "start a new run"
+        ["pretrain", "--resume", "run"], capsys, "corpus: not the corpus this run was started with", "start a new run"
     )
 
 
@@ -331,7 +331,10 @@ _ELMO = "filters=[[1,4],[3,8]] projection_dim=8 cell_dim=16 seq_len=12 num_sampl
 _VECTORS = "dim=8 min_count=1 epochs=1".split()
 LATE: dict[str, tuple[list[str], str]] = {  # refused after the run has begun
     "no vector fits": (["elmo-tiny", *_ELMO], "none of the model's tokens is among the vectors"),
-    "too little memory": (["lstm-lm", "hidden_dim=8", "embed_dim=8", "steps=2"], "not enough memory"),
+    "too little memory": (
+        ["lstm-lm", "hidden_dim=8", "embedding_dim=8", "steps=2", "embeddings=none"],
+        "not enough memory",
+    ),
     "no finite vectors": (["word2vec", *_VECTORS], "became NaN or infinite"),
 }
 

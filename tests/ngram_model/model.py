@@ -1,14 +1,16 @@
 """The trained model with its tokenizer."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.files import load_tensors, read_json
+from firth.core.files import load_tensors, read_json, save_tensors, write_json
 from firth.core.types import Encoding, Frame, Inputs, TextReader
 from firth.models.shared.model import Model, TextLayers, loading, require_layer
+from firth.models.shared.sentences import SentenceModules
 from firth.tokenizers.pieces import Pieces
 from ngram_model.config import NgramConfig
 from ngram_model.network import NgramNetwork
@@ -46,6 +48,18 @@ class NgramModel(Model):
         require_layer(layer, 2)
         rows = [self.layers(text).hidden[layer] for text in texts]
         return np.stack([row.mean(0) if len(row) else np.zeros(self.dim, np.float32) for row in rows])
+
+    def save(self, folder: Path) -> None:
+        write_json(folder / "config.json", {"model_type": "ngram", "network": self.network.config.model_dump()})
+        save_tensors(folder / "model.safetensors", dict(self.network.state_dict()))
+        self.pieces.save(folder)
+
+    def sentence_base(self, texts: Callable[[], list[str]], normalize: bool) -> "NgramModel":
+        return self
+
+    def save_sentences(self, folder: Path, modules: SentenceModules) -> None:
+        self.save(folder)
+        modules.save(folder, self.dim)
 
     def reader(self) -> TextReader:
         return TextReader(

@@ -97,5 +97,7 @@ def test_others(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="more than the model's 48: shorten it"):
         firth.load(run_folder).attention(TEXT * 9)
     (tmp_path / "vectors.txt").write_text("2 2\ndog 1 0\ncat 0 1\n", encoding="utf-8")
-    with pytest.raises(FirthError, match="cannot show attention: use a Transformer such as bert-tiny"):
+    with pytest.raises(
+        FirthError, match="cannot show attention: use a model such as transformer-tiny, gpt-tiny, bert-tiny"
+    ):
         firth.load(tmp_path / "vectors.txt").attention(TEXT)

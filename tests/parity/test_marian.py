@@ -8,6 +8,7 @@ import torch
 from transformers import MarianConfig, MarianMTModel
 
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam
 from firth.models.shared.configs import EncoderDecoderConfig
@@ -62,7 +63,7 @@ def compare(ours: EncoderDecoder, other: MarianMTModel) -> None:
             input_ids=source, attention_mask=tokens.long(), decoder_input_ids=target, output_hidden_states=True
         )
         found = ours.scores(ours.hidden(source, tokens, target))
-        layers = ours.layers(source, tokens).hidden
+        layers = ours(Inputs(source, tokens)).hidden
     torch.testing.assert_close(found, wanted.logits, atol=1e-4, rtol=0)
     for mine, other_layer in zip(layers, wanted.encoder_hidden_states, strict=True):
         torch.testing.assert_close(mine[tokens], other_layer[tokens], atol=1e-4, rtol=0)

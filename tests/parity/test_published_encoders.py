@@ -185,6 +185,7 @@ def test_heads(model_type: str, kind: str, tmp_path: Path) -> None:
 )
 def test_what_is_not_read_is_refused(model_type: str, settings: dict[str, object], said: str, tmp_path: Path) -> None:
     write_tokenizer(tmp_path, model_type if model_type in SETTINGS else "roberta")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type, **settings}))
+    usual = SETTINGS.get(model_type, ("", {}))[1]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type, **usual, **settings}))
     with pytest.raises(FirthError, match=said):
         firth.load(tmp_path)

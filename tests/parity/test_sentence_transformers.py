@@ -56,6 +56,17 @@ def test_pooling(network: Path, tmp_path: Path, mode: str | tuple[str, ...]) -> 
     assert found.encode(TEXTS).shape == (len(TEXTS), found.vector_dim())
 
 
+@pytest.mark.parametrize("modes", [("lasttoken", "cls"), ("mean", "max"), ("cls", "mean")], ids=str)
+def test_several_poolings_keep_their_order(network: Path, tmp_path: Path, modes: tuple[str, ...]) -> None:
+    parts = [Transformer(str(network), max_seq_length=24), theirs.Pooling(32, pooling_mode=modes)]
+    original = SentenceTransformer(modules=parts, device="cpu")
+    original.save(str(tmp_path / "model"))
+    read_sentence_modules(tmp_path / "model").save(tmp_path / "model", 32)  # written by Firth
+    mine = tuple("last" if mode == "lasttoken" else mode for mode in modes)
+    assert read_sentence_modules(tmp_path / "model").config.pool == mine
+    np.testing.assert_allclose(assert_same(tmp_path / "model").encode(TEXTS), original.encode(TEXTS), atol=1e-6)
+
+
 def full(network: Path, folder: Path, include_prompt: bool = True) -> Path:
     torch.manual_seed(1)
     dense = Dense(32, 12, activation_function=torch.nn.Tanh())
@@ -173,3 +184,13 @@ def test_refusals(network: Path, tmp_path: Path, rows: list[dict[str, object]], 
     with pytest.raises(FirthError, match=said) as caught:
         firth.load(tmp_path)
     assert "modules.json" in str(caught.value)
+
+
+def test_modules_of_other_widths_are_refused(network: Path, tmp_path: Path) -> None:
+    """Two poolings side by side are twice as wide as the Dense behind them reads."""
+    folder = full(network, tmp_path / "model", True)
+    pooling = next(folder.glob("1_*")) / "config.json"
+    said = json.loads(pooling.read_text()) | {"pooling_mode": ["cls", "mean"]}
+    pooling.write_text(json.dumps(said))
+    with pytest.raises(FirthError, match="Dense reads 32 numbers, but what stands before it gives 64"):
+        firth.load(folder)

@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 import firth
 from firth.core.config import parse_settings
 from firth.core.errors import FirthError
+from firth.core.types import Inputs
 from firth.models.shared.configs import EncoderDecoderConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, EncoderDecoderStepper
 from firth.models.shared.translation_model import TranslationModel
@@ -51,8 +52,8 @@ def compare(ours: EncoderDecoder, other: T5ForConditionalGeneration) -> None:
         wanted = other(**inputs, output_hidden_states=True)
         hidden = ours.hidden(source, tokens, target)
         found = ours.scores(hidden)
-        memory = ours.encode(source, tokens)
-        layers = ours.layers(source, tokens).hidden
+        memory = ours.last(Inputs(source, tokens))
+        layers = ours(Inputs(source, tokens)).hidden
         stepper = EncoderDecoderStepper(ours, source, tokens)
         state = stepper.start(3)
         for place in range(18):

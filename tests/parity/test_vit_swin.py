@@ -32,7 +32,7 @@ SWIN = {
 SWIN |= {"encoder_stride": 8, "num_labels": 5, "mlp_ratio": 2.0}
 SMALL = {
     "vit": ["hidden_dim=32", "num_layers=2", "num_heads=2", "ffn_dim=64"],
-    "swin": ["embed_dim=16", "depths=[2,2]", "num_heads=[2,4]"],
+    "swin": ["embedding_dim=16", "depths=[2,2]", "num_heads=[2,4]"],
 }
 
 

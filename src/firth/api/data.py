@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from time import time_ns
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from firth.api.using import AnyPath, as_paths, load, optional_path
-from firth.core.config import written_to
+from firth.core.config import cluster_for, made_at
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.tokenizers.new_words import NewWord
     from firth.tokenizers.word_tokens import AnyTokens
+
+_WITHOUT_EFFECT = ("out", "workers", "overwrite", "progress", "engine", "address")  # on what a corpus holds
 
 
 def prepare(
@@ -82,7 +86,9 @@ def prepare(
 
         firth.prepare("news.txt", "corpora/news", vocab_size=8000)
     """
+    given = locals().copy()
     from firth.core.registry import TokensConfig
+    from firth.corpus.format import Corpus
     from firth.corpus.prepare import prepare as run
     from firth.data.readers import ReadingConfig
 
@@ -98,7 +104,8 @@ def prepare(
         "tokens",
     )
     reading = {"format": format, "layout": layout, "column": column, "encoding": encoding}
-    with written_to(Path(out), overwrite) as folder:
+
+    def make(folder: Path) -> CorpusInfo:
         return run(
             as_paths(inputs),
             folder,
@@ -116,6 +123,26 @@ def prepare(
             optional_path(dictionary),
             segmenter,
         )
+
+    return made_at(Path(out), overwrite, lambda: _settings(given), make, lambda folder: Corpus.open(folder).info)
+
+
+def _settings(given: Mapping[str, object]) -> str:
+    """What decides a corpus: the arguments, and size and time of the files that they name."""
+    from firth.core.files import fingerprint
+    from firth.data.sources import find_sources, stamps
+
+    kept = {name: value for name, value in given.items() if name not in _WITHOUT_EFFECT}
+    files: list[object] = []
+    for name in ("inputs", "dev", "dictionary"):
+        words = as_paths(cast("AnyPath | Sequence[AnyPath]", kept.get(name) or ()))
+        if "-" in words:
+            return f"standard input at {time_ns()}"  # what comes is not known before
+        sources = find_sources(words) if words else []
+        files += [[str(one.path.absolute()), stamp] for one, stamp in zip(sources, stamps(sources), strict=True)]
+    tokenizer = optional_path(cast("AnyPath | None", kept.get("tokenizer")))
+    files.append(None if tokenizer is None else fingerprint(tokenizer))
+    return json.dumps([{name: str(value) for name, value in kept.items()}, files], sort_keys=True)
 
 
 def prepare_pairs(
@@ -136,6 +163,8 @@ def prepare_pairs(
     max_len: int = 250,
     max_ratio: float = 5.0,
     overwrite: bool = False,
+    engine: str = "local",
+    address: str | None = None,
     progress: Progress | None = None,
 ) -> PairsInfo:
     """Tokenizes parallel text into a corpus of sentence pairs for translation models.
@@ -157,6 +186,8 @@ def prepare_pairs(
         max_len: Drop longer sentences (in tokens).
         max_ratio: Drop pairs whose lengths differ by more than this factor.
         overwrite: Whether to replace an existing corpus.
+        engine: ``local``, or ``ray`` for a cluster; the result is the same.
+        address: Of the Ray cluster; without it one is started on this machine.
         progress: Called with progress events.
 
     Returns:
@@ -166,25 +197,32 @@ def prepare_pairs(
 
         firth.prepare_pairs(["train.en", "train.de"], "corpora/ende")
     """
+    given = locals().copy()
     from firth.core.registry import TokensConfig
+    from firth.corpus.pairs import PairsCorpus
     from firth.corpus.prepare_pairs import PairFilters
     from firth.corpus.prepare_pairs import prepare_pairs as run
     from firth.data.parallel import PairsReadingConfig
 
     chosen = {"kind": tokens, "vocab_size": vocab_size, "lowercase": lowercase, "byte_fallback": byte_fallback}
-    return run(
-        as_paths(inputs),
-        Path(out),
-        TokensConfig.build(chosen, "tokens"),
-        PairsReadingConfig.build({"source": source, "target": target, "encoding": encoding}, "reading"),
-        as_paths(dev),
-        optional_path(tokenizer),
-        separate,
-        heldout,
-        PairFilters.build({"max_len": max_len, "max_ratio": max_ratio}, "filters"),
-        overwrite,
-        progress,
-    )
+
+    def make(folder: Path) -> PairsInfo:
+        return run(
+            as_paths(inputs),
+            folder,
+            TokensConfig.build(chosen, "tokens"),
+            PairsReadingConfig.build({"source": source, "target": target, "encoding": encoding}, "reading"),
+            as_paths(dev),
+            optional_path(tokenizer),
+            separate,
+            heldout,
+            PairFilters.build({"max_len": max_len, "max_ratio": max_ratio}, "filters"),
+            overwrite,
+            progress,
+            cluster_for(engine, address),
+        )
+
+    return made_at(Path(out), overwrite, lambda: _settings(given), make, lambda folder: PairsCorpus.open(folder).info)
 
 
 def prepare_images(
@@ -399,9 +437,9 @@ def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
     else:
         known = found
 
-        def back(part: str) -> str:
-            ids = known.encode(part).ids.tolist()
-            return known.decode([number for number in ids if number != known.unk_id])
+        def back(parts: list[str]) -> list[str]:
+            ids = [known.encode(part).ids.tolist() for part in parts]
+            return [known.decode([number for number in one if number != known.unk_id]) for one in ids]
 
         encoding, round_trip = found.encode(text), back
         spans, folded = white_spans(text) if found.whitespace_only else found.segmentation.split(text), found.lowercase
@@ -427,7 +465,7 @@ def _described(found: AnyTokens, text: str, marks: int) -> TextTokens:
         tokens=rows,
         words=[text[start:end] for start, end in spans],
         unknown=sum(row["unknown"] for row in rows),
-        back=round_trip(text),
+        back=round_trip([text])[0],
         lost=loss.lost,
         examples=[example.model_dump() for example in loss.examples],
     )

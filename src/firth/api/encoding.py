@@ -81,7 +81,7 @@ def encode(
     layers = (len(of_model.layers("a").hidden),) if all_layers else ()
     dim = of_model.dim if all_layers else of_model.vector_dim(layer, pool)
     count, shape = 0, (*layers, dim)
-    with atomic_file(goal) as handle, ExitStack() as stack:
+    with ExitStack() as stack, atomic_file(goal) as handle:  # finished parts go after the file is there
         np.lib.format.write_array_header_1_0(handle, {"descr": "<f4", "fortran_order": False, "shape": (0, *shape)})
         if remote:
             found = stack.enter_context(

@@ -19,17 +19,46 @@ from sklearn.utils.validation import check_is_fitted
 
 from firth.api.using import AnyPath
 from firth.core.errors import FirthError
+from firth.core.files import read_json
+from firth.core.record import Record
 from firth.core.types import generator
 from firth.data.labelled import TagExample, TextExample
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
-    from firth.core.run import RunRecord
+    from firth.core.record import RunRecord
     from firth.tasks.model import TaskModel
 
 
 _FILE = "estimator.json"  # in a saved run: arguments and classes
+
+
+class EstimatorRecord(Record):
+    """``estimator.json``: what the estimator was made with, and its classes as scikit-learn has them."""
+
+    parameters: dict[str, object]
+    classes: tuple[bool | int | float | str, ...]
+    dtype: str  # of the classes, as NumPy writes it
+    names: tuple[str, ...]  # of the classes, as labels of the task
+    examples: int
+    dev_scores: dict[str, float]
+    seconds: float
+
+    @classmethod
+    def find(cls, folder: Path) -> Self | None:
+        """That of a saved estimator; none in another run."""
+        path = folder / _FILE
+        if not path.is_file():
+            return None
+        found = cls.build(read_json(path, dict), path)
+        if len(found.classes) != len(found.names):
+            raise FirthError(f"{path}: {len(found.classes)} classes with {len(found.names)} names; copy it again")
+        try:
+            np.asarray(found.classes, found.dtype)
+        except (TypeError, ValueError, OverflowError, MemoryError):
+            raise FirthError(f"{path}: the classes are not of the type '{found.dtype}'; copy it again") from None
+        return found
 
 
 class SavedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -73,7 +102,7 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _record(self) -> RunRecord:
         """``firth.json`` of a finished task with one training, on examples from memory."""
-        from firth.core.run import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult, versions
+        from firth.core.record import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult, versions
 
         model, config = self.model_, self.model_.config
         result = TaskResult(
@@ -119,10 +148,14 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
 
         Example: ``firth.Classifier.load("runs/mood").predict(texts)``
         """
-        from firth.core.files import read_json
-
-        known = read_json(Path(folder) / _FILE) if (Path(folder) / _FILE).is_file() else {}
-        made = cls(**known.get("parameters", {}))
+        record = EstimatorRecord.find(Path(folder))
+        given = {} if record is None else record.parameters
+        unknown = sorted(given.keys() - set(cls._get_param_names()))
+        if unknown:
+            raise FirthError(
+                f"{Path(folder) / _FILE}: {cls.__name__} has no parameter '{unknown[0]}': load it as what it was saved from"
+            )
+        made = cls(**given)
         made._read(Path(folder))
         return made
 
@@ -138,32 +171,34 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
             raise FirthError(
                 "only classes that are strings, numbers or booleans can be written: rename them and fit again"
             )
-        facts = {
-            "parameters": {**self.get_params(deep=False), "base": str(self.base)},
-            "classes": classes,
-            "dtype": self.classes_.dtype.str,
-            "names": self._names,
-            "examples": self._num_examples,
-            "dev_scores": self.dev_scores_,
-            "seconds": self.seconds_,
-        }
-        write_json(folder / _FILE, facts)
+        record = EstimatorRecord(
+            parameters={**self.get_params(deep=False), "base": str(self.base)},
+            classes=tuple(classes),
+            dtype=self.classes_.dtype.str,
+            names=tuple(self._names),
+            examples=self._num_examples,
+            dev_scores=self.dev_scores_,
+            seconds=self.seconds_,
+        )
+        write_json(folder / _FILE, record.model_dump())
 
     def _read(self, folder: Path) -> None:
         """Restores the fitted state from a folder."""
-        from firth.core.files import read_json
         from firth.tasks.model import TaskModel
         from firth.tasks.predict import load_task
 
         model = load_task(folder)
         if not isinstance(model, TaskModel) or model.config.task != self._task:
             raise FirthError(f"{folder}: not a run of this task ({self._task}); name another run")
-        known = read_json(folder / _FILE) if (folder / _FILE).is_file() else {}
-        self.model_, labels = model, list(model.config.labels)
-        self.classes_ = np.asarray(known.get("classes", labels), known.get("dtype"))
-        self._names = [str(name) for name in known.get("names", labels)]
-        self._num_examples = int(known.get("examples", 0))
-        self.dev_scores_, self.seconds_ = known.get("dev_scores", {}), known.get("seconds", 0.0)
+        self.model_, record = model, EstimatorRecord.find(folder)
+        if record is None:
+            self._names = list(model.config.labels)
+            self.classes_ = np.asarray(self._names)
+            self._num_examples, self.dev_scores_, self.seconds_ = 0, {}, 0.0
+        else:
+            self._names = list(record.names)
+            self.classes_ = np.asarray(record.classes, record.dtype)
+            self._num_examples, self.dev_scores_, self.seconds_ = record.examples, record.dev_scores, record.seconds
         self._base_path = folder / "base" if (folder / "base").exists() else None
 
     def __getstate__(self) -> dict[str, object]:

@@ -17,6 +17,7 @@ from firth.api.using import (
     optional_path,
     reads_images,
 )
+from firth.core.config import cluster_for
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -63,9 +64,10 @@ def evaluate(
         num_texts: The number of sentences for the pseudo-perplexity.
         data: For tasks: a labelled file; gives all scores, and the 95 % confidence interval of the main one. For models of
             texts: scored pairs (Spearman; average precision of 0 and 1), pairs of a question and its passage (nDCG@10, recall,
-            MRR), or texts with a class (V-measure of clusters).
+            MRR), or texts with a class (V-measure of clusters). For a search index: questions with the ids of the right
+            documents, one a row (nDCG@10, recall, MRR by words, by vectors and by both).
         text, second, label: Its columns; by default those of the training file.
-        label_separator: What stands between several labels of a text; by default as for the training file.
+        label_separator: The separator of several labels of a text; by default as for the training file.
         min_confidence: For classes: also the share of texts whose label is that probable (``coverage``), and the accuracy on
             these.
         encoding: Of that file, by default that of the training file; or of ``minimal_pairs``, by default UTF-8.
@@ -125,10 +127,11 @@ def evaluate(
         from firth.evaluation.words import evaluate_translations
 
         return evaluate_translations(load(run), Path(source), Path(reference), beams, tokenize, str(run))
+    from firth.core.run import Run
     from firth.models.pretrain import evaluate_run
-    from firth.tasks.write.model import SETTINGS, score_heldout
+    from firth.tasks.write.model import score_heldout
 
-    score_pairs = score_heldout if (Path(run) / SETTINGS).is_file() else None
+    score_pairs = score_heldout if Run.open(Path(run)).record.kind == "write" else None
     return evaluate_run(Path(run), optional_path(corpus), num_texts, score_pairs, cache)
 
 
@@ -172,6 +175,7 @@ def _evaluate_labelled(
     template: str | None,
     min_confidence: float | None,
 ) -> PlainData:
+    from firth.retrieval.search import IndexModel
     from firth.tasks.model import TaskModel
     from firth.tasks.predict import evaluate_prompt, evaluate_task
     from firth.tasks.write.model import WritingModel
@@ -183,6 +187,10 @@ def _evaluate_labelled(
         return evaluate_task(model, Path(run), data, reading, min_confidence)
     if min_confidence is not None:
         raise FirthError(f"{run}: --min-confidence is for a task that gives classes: leave it out")
+    if isinstance(model, IndexModel):
+        from firth.evaluation.words import evaluate_index
+
+        return {**evaluate_index(model.index, data, reading)}
     if "encode" not in model.abilities:
         raise FirthError(f"{run}: {model.kind} has neither a task nor vectors of texts that {data} could be scored by")
     from firth.evaluation.words import evaluate_sentences
@@ -212,6 +220,9 @@ def compare(
     cased: bool | None = None,
     skip_bad: bool = False,
     max_test: int = 3000,
+    engine: str = "local",
+    address: str | None = None,
+    cores: int = 1,
     stage: Stage | None = None,
     note: Callable[[str], None] | None = None,
     settings: Settings | None = None,
@@ -237,6 +248,10 @@ def compare(
         layout, column, vocab_size, cased: How raw text is prepared.
         skip_bad: Whether to skip answers that are not at their place in the passage.
         max_test: The largest number of examples to score.
+        engine: ``local``, or ``ray`` for a cluster on which the trainings are jobs; ``out``, files and models lie at the same path
+            on every node.
+        address: Of the Ray cluster; without it one is started on this machine.
+        cores: Of each job of the cluster.
         stage: Called with the name of each step; returns a context manager with its progress callback.
         note: Called with remarks, one sentence each.
         settings: Settings of the task by name.
@@ -278,7 +293,8 @@ def compare(
         cased=config.task == "tag" if cased is None else cased,
         max_test=max_test,
     )
-    return ComparisonTable(Comparison(options, Path(out), stage, note).run())
+    cluster = cluster_for(engine, address, cores)
+    return ComparisonTable(Comparison(options, Path(out), stage, note, cluster).run())
 
 
 def probe(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, PlainData, load, optional_path
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, is_installed
 from firth.core.files import lock_folder
 from firth.reports.card import show_fact, write_card, write_static_card
 
@@ -84,6 +84,16 @@ def _export(
             "only ONNX and CTranslate2 exports are verified: add --to onnx or --to ctranslate2, or leave out --verify and --data"
         )
     return _export_vectors(model, Path(out), to, int8)
+
+
+def graph_of(model: Model, path: Path) -> Model | str | None:
+    """What a server answers with in the place of a model: its exported graph, made and compared when it is first wanted; a
+    sentence where there is none, None where there is nothing to say."""
+    if not all(map(is_installed, ("torch", "onnx", "onnxruntime"))):
+        return None
+    from firth.exporters.onnx import served_graph
+
+    return served_graph(model, path)
 
 
 def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> PlainData:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.api.using import AnyPath, PlainData, as_paths, load, load_trained_task
+from firth.core.config import check_engine, cluster_for
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def index(
     passage_size: int = 160,
     overlap: int = 1,
     exact_up_to: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
     progress: Progress | None = None,
 ) -> Changes:
     """Makes documents searchable: adds them to an index, or replaces those that have changed.
@@ -49,6 +52,8 @@ def index(
         passage_size: The words (or Chinese characters) of a passage.
         overlap: The sentences that a passage repeats of the one before.
         exact_up_to: The passages up to which vectors are compared one by one (200,000); with more, by usearch.
+        engine: ``local``, or ``ray`` for a cluster that makes the vectors; the model lies at the same path on every node.
+        address: Of the Ray cluster; without it one is started on this machine.
         progress: Called with each event.
 
     Returns:
@@ -60,9 +65,11 @@ def index(
     """
     from firth.core.config import show_count
     from firth.data.readers import ReadingConfig
-    from firth.retrieval.build import Changes, delete_documents, index_documents
+    from firth.retrieval.build import Changes, Remote, delete_documents, index_documents
     from firth.retrieval.store import EXACT_UP_TO, IndexConfig, usearch_is_missing
 
+    if check_engine(engine, address) and model is None:
+        raise FirthError("a cluster makes vectors: name a --model, or leave out --engine")
     names = [delete] if isinstance(delete, str) else list(delete)
     given = as_paths(inputs)
     if not given and not names:
@@ -79,7 +86,9 @@ def index(
         {"format": format, "layout": layout, "column": column, "encoding": encoding}, "reading"
     )
     used = None if model is None else (Path(model), load(model))
-    found = index_documents(given, Path(out), config, reading, used, id, progress)
+    cluster = cluster_for(engine, address)
+    remote = None if cluster is None else Remote(cluster, load)
+    found = index_documents(given, Path(out), config, reading, used, id, progress, remote)
     found.deleted += gone.deleted
     if used is not None and found.passages > limit and usearch_is_missing():
         found.note = (
@@ -154,7 +163,7 @@ def index_facts(folder: Path) -> PlainData:
 
 
 def _answered(found: list[Hit], question: str, task: Model) -> list[Hit]:
-    if task.describe()["task"] != "answer":
+    if task.describe().task != "answer":
         raise FirthError("answers are marked by a run of firth finetune answer; name one")
     predictions = task.predict([(question, hit.text) for hit in found])
     hits = []

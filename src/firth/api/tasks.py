@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from firth.api.using import (
     AnyPath,
@@ -18,7 +18,7 @@ from firth.api.using import (
     reads_images,
     split_grid,
 )
-from firth.core.config import check_engine
+from firth.core.config import check_engine, cluster_for
 from firth.core.errors import FirthError
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
@@ -63,6 +63,9 @@ def finetune(
     repair_tags: bool = False,
     overwrite: bool = False,
     tensorboard: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    cores: int = 1,
     progress: Progress | None = None,
     settings: Settings | None = None,
     **keywords: object,
@@ -92,12 +95,16 @@ def finetune(
             ``True`` for the usual grid of the base: BERT's published one, of small bases around their usual rate and epochs.
         shares: Train on these shares of the examples as well (``(0.1, 1)``); the model is the best of the largest.
         text, second, label: The columns of the files, by name or by number from 1.
-        label_separator: Of several labels per text, what stands between them, such as ``";"``; by default they are JSON lists.
+        label_separator: The separator of several labels of a text, such as ``";"``; by default they are JSON lists.
         encoding: Of the files; by default UTF-8, or what a byte order mark says.
-        skip_bad: Whether to skip answers that are not at their place in the passage.
+        skip_bad: Whether to skip texts without a label, and answers that are not at their place in the passage.
         repair_tags: Whether to repair tag sequences that violate their scheme.
         overwrite: Whether to replace an existing run.
         tensorboard: Whether to write event files for TensorBoard as well, below the run's folder.
+        engine: ``local``, or ``ray`` for a cluster on which several trainings (seeds, shares, sweep) or folds are jobs; files and
+            base lie at the same path on every node.
+        address: Of the Ray cluster; without it one is started on this machine.
+        cores: Of each job of the cluster.
         progress: Called with progress events.
         settings: Settings of the task by name (``firth settings classify`` lists them).
         **keywords: The same as keywords, for example ``max_len=128`` or ``labels=("bad", "good")``.
@@ -124,7 +131,8 @@ def finetune(
     source = Source(str(base), Path(train), optional_path(dev), reading, *extras)
     given = collect(settings, keywords, **usual)
     with event_files(Path(out) if tensorboard else None):
-        run = start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress)
+        cluster = cluster_for(engine, address, cores)
+        run = start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress, cluster)
     return load(run.folder)
 
 
@@ -138,33 +146,37 @@ def start_task(
     shares: Sequence[float] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> Run:
     """Trains a task and returns its run; refuses options that its kind does not have."""
     count = seeds if seeds is not None else 3 if shares else 1
-    if source.unlabelled is not None and (
-        task in ("embed", "write") or source.base == "fasttext" or of_images(source.train, source.base)
-    ):
+    kind = _kind_of(task, source)
+    if source.unlabelled is not None and kind != "text":
         raise FirthError("--unlabelled is for classify, score, tag and answer on a base of text: leave it out here")
+    if cluster is not None and kind != "text":
+        raise FirthError(
+            "classify, score, tag and answer on a base of text go to a cluster: leave out --engine ray here"
+        )
     names = [name for name in ("folds", "budget") if given.get(name) is not None]
-    if of_images(source.train, source.base):
+    if kind == "images":
         if count > 1 or sweep or shares or "folds" in names:
             raise FirthError("images are learned from once: leave out --seeds, --sweep, --shares and --folds")
         from firth.tasks.config import task_config
         from firth.tasks.images import finetune_images
 
         return finetune_images(task_config(task).update(given), set(given), source, out, overwrite, progress)
-    if source.base == "fasttext":
+    if kind == "fasttext":
         if sweep or source.teacher is not None or "folds" in names:
             raise FirthError("fasttext searches its settings with --budget: leave out --sweep, --teacher and --folds")
         from firth.tasks.fasttext_run import start_fasttext
 
         return start_fasttext(task, given, source, out, count, shares, overwrite, progress)
-    if task in ("embed", "write"):
+    if kind in ("embed", "write"):
         extras = source.extra_vectors is not None or source.teacher is not None
         if count > 1 or sweep or shares or extras or names:
             options = "--seeds, --sweep, --shares, --extra-vectors, --teacher, --folds and --budget"
             raise FirthError(f"{task} trains one model once: leave out {options}")
-        return (_start_embed if task == "embed" else _start_writing)(given, source, out, overwrite, progress)
+        return (_start_embed if kind == "embed" else _start_writing)(given, source, out, overwrite, progress)
     from firth.tasks.config import task_config
     from firth.tasks.run import start_finetune
 
@@ -174,7 +186,18 @@ def start_task(
         sweep = typed or True
     config = config.update(given)
     teacher = None if source.teacher is None else load(source.teacher)
-    return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher)
+    return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher, cluster)
+
+
+def _kind_of(task: str, source: Source) -> Literal["images", "fasttext", "embed", "write", "text"]:
+    """What trains it; ``text``: the candidates of classify, score, tag and answer."""
+    from firth.tasks.fasttext import FASTTEXT
+
+    if of_images(source.train, source.base):
+        return "images"
+    if source.base == FASTTEXT:
+        return "fasttext"
+    return "embed" if task == "embed" else "write" if task == "write" else "text"
 
 
 def _start_embed(given: Settings, source: Source, out: Path, overwrite: bool, progress: Progress | None) -> Run:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import WRITING, AnyPath, Settings, collect, load, optional_path, split_grid
-from firth.core.config import address_of, local_path
+from firth.api.using import AnyPath, Settings, collect, load, optional_path, split_grid
+from firth.core.config import address_of, check_engine, cluster_for, local_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 from firth.training.checkpoints import event_files
@@ -16,8 +16,9 @@ from firth.training.checkpoints import event_files
 if TYPE_CHECKING:
     from firth.core.registry import RunConfig
     from firth.core.run import Run
+    from firth.core.storage import Cluster
     from firth.models.shared.model import Model
-    from firth.vectors.configs import AnyVectorsConfig
+    from firth.vectors.configs import VectorsConfig
 
 
 def recipes() -> dict[str, str]:
@@ -40,7 +41,7 @@ def _first_sentence(text: str | None) -> str:
 
 
 def pretrain(
-    recipe: str | RunConfig | AnyVectorsConfig | None = None,
+    recipe: str | RunConfig | VectorsConfig | None = None,
     *,
     corpus: AnyPath | None = None,
     out: AnyPath | None = None,
@@ -54,6 +55,9 @@ def pretrain(
     resume: AnyPath | None = None,
     overwrite: bool = False,
     tensorboard: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    cores: int = 1,
     progress: Progress | None = None,
     settings: Settings | None = None,
     **keywords: object,
@@ -61,7 +65,8 @@ def pretrain(
     """Pre-trains a recipe on a corpus.
 
     Args:
-        recipe: The name of a recipe (``firth.recipes()``), or a config.
+        recipe: The name of a recipe (``firth.recipes()``), or a config; ``"modernbert"`` and ``"llama"`` take the size that is made
+            for the budget.
         corpus: A folder that ``firth.prepare`` made.
         out: The new run folder.
         budget: How long to train, for example ``"20m"``; static vectors make as many passes over the text as fit.
@@ -75,6 +80,10 @@ def pretrain(
         resume: An interrupted run to continue, with its own settings; no other argument is allowed.
         overwrite: Whether to replace an existing run.
         tensorboard: Whether to write event files for TensorBoard as well, below the run's folder.
+        engine: ``local``, or ``ray`` for a cluster on which the trainings of a sweep are jobs; corpus, base and ``out`` lie at the
+            same path on every node.
+        address: Of the Ray cluster; without it one is started on this machine.
+        cores: Of each job of the cluster.
         progress: Called with progress events.
         settings: Settings by full name (``{"model.num_layers": 2}``), or as nested mappings.
         **keywords: Settings by short name (``num_layers=2``), where it is unique.
@@ -89,12 +98,14 @@ def pretrain(
     given = collect(settings, keywords, budget=budget, steps=steps, epochs=epochs, seed=seed, device=device)
     source, target, start, begun = map(optional_path, (corpus, out, base, resume))
     with event_files(begun or target if tensorboard else None):
-        run = start_pretraining(recipe, given, source, target, start, begun, overwrite, progress, sweep)
+        run = start_pretraining(
+            recipe, given, source, target, start, begun, overwrite, progress, sweep, (engine, address, cores)
+        )
     return load(run.folder)
 
 
 def start_pretraining(
-    recipe: str | RunConfig | AnyVectorsConfig | None,
+    recipe: str | RunConfig | VectorsConfig | None,
     given: Settings,
     corpus: Path | None,
     out: Path | None,
@@ -103,8 +114,14 @@ def start_pretraining(
     overwrite: bool = False,
     progress: Progress | None = None,
     sweep: bool | Mapping[str, Sequence[object]] = False,
+    engine: tuple[str, str | None, int] = ("local", None, 1),
 ) -> Run:
     """Trains a new run, or goes on with one that was interrupted, and returns it."""
+    if check_engine(*engine[:2]) and not sweep:
+        raise FirthError(
+            "a cluster makes sweeps of pre-training; one training on several machines is started by torchrun"
+        )
+    cluster = cluster_for(*engine)
     if resume is not None:
         if any(value is not None for value in (recipe, corpus, out, base)) or given or overwrite or sweep:
             raise FirthError(
@@ -124,11 +141,12 @@ def start_pretraining(
         overwrite,
         progress,
         sweep,
+        cluster,
     )
 
 
 def _start(
-    recipe: str | RunConfig | AnyVectorsConfig,
+    recipe: str | RunConfig | VectorsConfig,
     settings: Settings,
     corpus: Path,
     out: Path,
@@ -136,36 +154,38 @@ def _start(
     overwrite: bool,
     progress: Progress | None,
     sweep: bool | Mapping[str, Sequence[object]],
+    cluster: Cluster | None = None,
 ) -> Run:
     """Starts a run of a network or of static vectors."""
     from firth.core.registry import RunConfig, find_recipe
 
     name = recipe if isinstance(recipe, str) else ""
-    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    budget = settings.get("budget", settings.get("training.budget"))
+    config = find_recipe(recipe, None if budget is None else str(budget)) if isinstance(recipe, str) else recipe
     if isinstance(config, RunConfig):
         from firth.models.pretrain import start_run
 
-        if recipe == "bert-continue" and base is None:
+        if config.needs_base and base is None:
             raise FirthError(
-                "bert-continue trains a finished model further: name it with --base (base=), or choose bert-mini"
+                f"{config.recipe} trains a finished model further: name it with --base (base=), or choose another recipe"
             )
         if sweep:
             from firth.models.sweep import start_sweep
 
             settings, typed = split_grid(settings) if sweep is True else (settings, {})
             grid = typed or sweep
-            return start_sweep(config.update(settings), grid, corpus, out, base, overwrite, progress)
+            return start_sweep(config.update(settings), grid, corpus, out, base, overwrite, progress, cluster)
         return start_run(config.update(settings), corpus, out, base, overwrite, progress)
     if sweep:
         raise FirthError(
             "static vectors have no held-out loss to choose by; leave out --sweep and compare runs with firth evaluate"
         )
     from firth.models.pretrain import start_vectors
-    from firth.vectors.configs import FastTextConfig, GloveConfig, Word2VecConfig
+    from firth.vectors.configs import VectorsConfig
 
-    assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
+    assert isinstance(config, VectorsConfig)
     settings = dict(settings)
-    budget = settings.pop("budget", None)
+    settings.pop("budget", None)
     if "steps" in settings or (budget is not None and "epochs" in settings):
         raise FirthError(
             f"{name or config.kind}: static vectors are trained in passes over the text; name either epochs or a budget"
@@ -183,7 +203,7 @@ def _resume(folder: Path, progress: Progress | None) -> Run:
         from firth.models.pretrain import resume_vectors
 
         return resume_vectors(run, progress)
-    if (run.folder / WRITING).is_file():
+    if run.record.kind == "write":
         from firth.tasks.write.run import resume_writing
 
         return resume_writing(run.folder, progress)
@@ -219,7 +239,7 @@ def plan(
     from firth.core.registry import RunConfig, find_recipe
     from firth.models.pretrain import plan_run
 
-    config = find_recipe(recipe) if isinstance(recipe, str) else recipe
+    config = find_recipe(recipe, budget) if isinstance(recipe, str) else recipe
     if not isinstance(config, RunConfig):
         raise FirthError(
             f"{recipe}: static vectors are trained in passes over the text, not in a budget; leave out plan"

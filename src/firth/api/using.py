@@ -25,7 +25,6 @@ Settings: TypeAlias = Mapping[str, object]
 PlainData: TypeAlias = dict[str, Any]
 """Scores and facts as they are written to JSON."""
 INDEX = "index.json"  # of a folder that firth index made
-WRITING = "write.json"  # in a pre-training run of pairs: it was fine-tuned by firth finetune write
 
 
 def load(path: AnyPath) -> Model:
@@ -73,10 +72,10 @@ def _load(path: Path) -> Model:
         from firth.exporters.onnx_model import load_onnx
 
         return load_onnx(path)
-    if kind not in ("pretrain", "vectors", "embed") or (path / WRITING).is_file():
-        from firth.tasks.predict import is_task, load_task
+    if run is None or (kind in ("task", "write") and run.record.finished and not reads_images(path)):
+        from firth.tasks.predict import has_task, load_task
 
-        if is_task(path):
+        if run is not None or has_task(path):
             return load_task(path)
     from firth.models.shared.model import load_model
 
@@ -123,6 +122,18 @@ def of_images(train: Path, base: str) -> bool:
             f"{train}: images, which {base} does not read; name a base that does (from nothing: firth prepare-images, then firth pretrain vit-tiny)"
         )
     return False
+
+
+def model_facts(path: Path) -> tuple[str, dict[str, object]] | None:
+    """The name and the facts of a model that no run of Firth describes; none where there is no model."""
+    from firth.core.registry import specs
+    from firth.models.shared.model import find_model
+
+    recognized = path.is_dir() and any(spec.recognizes(path) for spec in specs().values())
+    if not recognized and not (path / "config.json").is_file():
+        return None
+    spec = find_model(path)
+    return spec.name, dict(spec.facts(path))
 
 
 def optional_path(path: AnyPath | None) -> Path | None:
@@ -222,7 +233,7 @@ def generate(
     }
     asked = [texts] if isinstance(texts, str) else list(texts)
     if trace is None:
-        return loaded(model).generate_many(asked, **settings)
+        return loaded(model).generate_many(asked, None, **settings)
     from firth.core.files import write_json
 
     if not beams:
@@ -240,7 +251,7 @@ def generate_traced(
     from firth.models.shared.generation import spell_trace
 
     kept = Trace()
-    found = model.generate_many(texts, trace=kept, **settings)
+    found = model.generate_many(texts, kept, **settings)
     tokens = getattr(model, "tokens", None) or getattr(model, "pieces", None)
     assert tokens is not None
     return found, spell_trace(kept, tokens, texts)

@@ -1,68 +1,21 @@
-"""Corpora, runs and plans as short tables; the progress display: a bar in a terminal, a line now and then elsewhere."""
+"""Runs and plans as short tables."""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.cli.main import columns, say, wrap
+from firth.cli.corpora import Rows, corpus_rows, images_rows, pairs_rows
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import check_files
-from firth.core.run import ExportRecord, LabelScore, Run, RunRecord, TaskRecord
-from firth.core.types import Event, Progress
+from firth.core.record import ExportRecord, LabelScore, RunRecord, TaskRecord
+from firth.core.run import Run
 
 if TYPE_CHECKING:
     from firth.api.data import TextTokens
     from firth.api.using import PlainData
-    from firth.corpus.format import CorpusInfo
-    from firth.corpus.images import ImagesInfo
-    from firth.corpus.pairs import PairsInfo
-
-
-Rows = list[tuple[str, str]]
-
-
-def corpus_rows(info: CorpusInfo) -> Rows:
-    tokens = info.train.tokens + info.heldout.tokens
-    size = info.train.bytes + info.heldout.bytes
-    rows = [
-        ("text", f"{show_bytes(size)} from {len(info.sources)} file{'s' if len(info.sources) > 1 else ''}"),
-        ("documents", f"{info.train.documents:,} for training, {info.heldout.documents:,} held out"),
-        ("sentences", f"{info.train.sentences + info.heldout.sentences:,}"),
-        ("tokens", f"{show_count(tokens)} ({size / max(tokens, 1):.2f} bytes per token)"),
-        ("types", f"{info.vocab_size:,} {info.tokens.kind}"),
-    ]
-    if info.tokens.kind != "words":
-        rows.append(("unknown", f"{(info.train.unknown + info.heldout.unknown) / max(tokens, 1):.3%} of tokens"))
-    rows += _normal_rows(info)
-    if info.duplicates_removed is not None:
-        rows.append(("duplicates", f"{info.duplicates_removed:,} documents dropped"))
-    return rows
-
-
-def _normal_rows(info: CorpusInfo) -> Rows:
-    """What was done to letters and words, and what of the text is lost by it."""
-    case = "case folded" if info.tokens.lowercase else "case kept"
-    rows = [("letters", f"{case}, marks {'stripped as in BERT' if info.tokens.strip_accents else 'kept'}")]
-    if info.unsegmented:
-        ways = ", ".join(f"{script} by {way}" for script, way in info.unsegmented.items())
-        rows.append(("words", f"{ways}; spaces elsewhere"))
-    if info.dictionary:
-        rows.append(("dictionary", f"{info.dictionary:,} words of yours, kept whole in Chinese"))
-    if info.simplified:
-        rows.append(("traditional", "Chinese words are looked up by simplified characters"))
-    if info.loss is not None:
-        sample = f"of {info.loss.characters:,} characters compared"
-        form = " (only their form)" if info.loss.lost and info.loss.lost == info.loss.form_only else ""
-        lost = f"{info.loss.share:.3%} {sample}{form}: {info.loss.shown()}" if info.loss.lost else f"nothing {sample}"
-        rows.append(("lost", lost))
-    rows += [("warning", warning) for warning in info.warnings]
-    return rows
 
 
 def token_rows(found: TextTokens) -> Rows:
@@ -78,28 +31,6 @@ def token_rows(found: TextTokens) -> Rows:
     examples = ", ".join(f"{one['text']} → {one['back'] or '(nothing)'}" for one in found["examples"])
     rows.append(("lost", f"{found['lost']:,} characters{f': {examples}' if examples else ''}"))
     return rows
-
-
-def pairs_rows(info: PairsInfo) -> Rows:
-    left = sum(info.left_out.values())
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in info.left_out.items() if count)
-    tokens = (info.train.source_tokens, info.train.target_tokens)
-    sizes = f"{info.vocab_size:,} and {info.target_vocab_size:,}" if info.separate else f"{info.vocab_size:,} shared"
-    return [
-        ("pairs", f"{info.train.pairs:,} for training, {info.heldout.pairs:,} held out"),
-        ("left out", f"{left:,}{f' ({reasons})' if left else ''}"),
-        ("tokens", f"{show_count(tokens[0])} and {show_count(tokens[1])}"),
-        ("types", f"{sizes} {info.tokens.kind}"),
-    ]
-
-
-def images_rows(info: ImagesInfo) -> Rows:
-    rows = [
-        ("images", f"{info.train.images:,} for training, {info.heldout.images:,} held out"),
-        ("size", f"{info.image_size} x {info.image_size}, {info.num_channels} channels"),
-        ("labels", f"{len(info.labels)}"),
-    ]
-    return rows + ([("skipped", f"{len(info.skipped):,} that could not be read")] if info.skipped else [])
 
 
 def word_rows(scores: PlainData) -> Rows:
@@ -174,7 +105,9 @@ def _budget_rows(record: RunRecord) -> Rows:
     if not budget:
         return []
     vectors = f"{show_duration(record.embeddings.seconds)} for word vectors, " if record.embeddings else ""
-    return [("budget", f"{budget}: {show_duration(record.seconds)} for steps, {vectors}the rest for timing and tests")]
+    return [
+        ("budget", f"{budget}: {show_duration(record.seconds)} for steps, {vectors}the rest for timing and evaluations")
+    ]
 
 
 def _sweep_rows(record: RunRecord) -> Rows:
@@ -247,9 +180,14 @@ def label_rows(by_label: Mapping[str, LabelScore]) -> Rows:
     return rows
 
 
-def label_warnings(by_label: Mapping[str, LabelScore]) -> list[str]:
-    """Classes that are never predicted."""
-    return [
+_MEANINGFUL = 20  # examples that are judged
+
+
+def label_warnings(by_label: Mapping[str, LabelScore], learned: bool = False) -> list[str]:
+    """Classes that are never predicted; ``learned``: and scores of so few examples that they mean little."""
+    judged = sum(one.true for one in by_label.values())
+    few = f"warning: only {judged} examples were judged, so the scores mean little: label at least 10 of each label"
+    return ([few] if learned and 0 < judged < _MEANINGFUL else []) + [
         f"warning: '{label}' is never predicted, but {one.true:,} have it: label more of it, or join it with another"
         for label, one in by_label.items()
         if one.true and not one.guessed
@@ -265,6 +203,10 @@ def _training_rows(task: TaskRecord) -> Rows:
         for result in task.results:
             if result.share == task.chosen.share:
                 settings = result.settings.model_dump() | result.point
+                if task.grid and not result.point:
+                    kept = next((one.name for one in result.candidates if one.chosen), "")
+                    rows.append(("  not tuned", f"{result.score:.4f}  {kept}"))
+                    continue
                 shown = ", ".join(
                     f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
                     for name, value in settings.items()
@@ -334,149 +276,14 @@ def describe(path: Path) -> tuple[str, Rows, PlainData]:
         check_files(path, record.checksums, "train it again, or copy it again from where it was whole")
         whole = ", files whole" if record.checksums else ""
         return f"a run{whole}", run_rows(record), record.model_dump(mode="json")
-    if (path / "options.json").is_file():
-        from firth.core.files import read_json
+    from firth.api.using import model_facts
+    from firth.reports.card import show_fact
 
-        data = read_json(path / "options.json")
-        if not isinstance(data, dict) or not isinstance(data.get("lstm"), dict):
-            raise FirthError(f"{path / 'options.json'}: not the options of an ELMo; check the path")
-        return "an ELMo", [(name, str(value)) for name, value in data["lstm"].items()], data
-    if (path / "config.json").is_file():
-        from firth.core.files import read_json
-
-        data = read_json(path / "config.json")
-        if not isinstance(data, dict):
-            raise FirthError(f"{path / 'config.json'}: not the config of a model; check the path")
-        rows = [
-            (name, str(data[name]))
-            for name in ("model_type", "vocab_size", "hidden_size", "num_hidden_layers")
-            if name in data
-        ]
-        return "a Hugging Face directory", rows or [("config", "empty")], data
+    found = model_facts(path)
+    if found is not None:
+        name, facts = found
+        rows = [(key.replace("_", " "), show_fact(value)) for key, value in facts.items()]
+        return f"a model: {name}", rows, {"model": name, **facts}
     raise FirthError(
         f"{path}: neither a corpus (corpus.json) nor a run (firth.json) nor a model (config.json); check the path"
     )
-
-
-_STAGES: dict[str, str] = {
-    "vocabulary": "learning the vocabulary",
-    "merge": "merging",
-    "measure": "timing the first steps",
-}
-_PLAIN_S = 10.0  # seconds between two lines where there is no terminal
-
-
-def _describe(event: Event) -> tuple[str, float, float]:
-    """(text, done, total) of an event; a total of 0 is unknown."""
-    kind: str = event["event"]
-    if kind == "train":
-        stage = f"{event['stage']}  " if "stage" in event else ""
-        words = f"{stage}loss {event['loss']:.3f}  {show_count(event['tokens_per_s'])} tokens/s"
-        return words, event["step"], event["steps"]
-    if kind == "pairs":
-        return f"{event['pairs']:,} pairs", 0, 0
-    if kind == "scored":
-        return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
-    if kind == "indexed":
-        return f"{event['documents']:,} documents, {event['passages']:,} passages", event["bytes"], event["total"]
-    if kind == "block":
-        return show_bytes(event["bytes"]), event["bytes"], event["total"]
-    return _STAGES.get(kind, kind), 0, 0
-
-
-@contextmanager
-def progress_display(title: str, quiet: bool) -> Iterator[Progress]:
-    """A context with the callback that displays progress events: a bar, lines, or nothing."""
-    if quiet:
-        yield lambda event: None
-    elif sys.stderr.isatty():
-        yield from _bar(title)
-    else:
-        yield _plain(title)
-
-
-def _bar(title: str) -> Iterator[Progress]:
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    shown = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[words]}"),
-        TimeRemainingColumn(),
-    )
-    with Bars(*shown, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=None, words="")
-
-        def show(event: Event) -> None:
-            if event["event"] == "evaluate":
-                bars.console.print(_heldout(event), highlight=False)
-                return
-            if event["event"] == "examples":
-                _say_lines(event)
-                return
-            words, done, total = _describe(event)
-            bars.update(task, completed=min(done, total) if total else 0, total=total or None, words=words)
-
-        yield show
-
-
-def _say_lines(event: Event) -> None:
-    for line in event["lines"]:
-        say(line)
-
-
-def _heldout(event: Event) -> str:
-    found = "  ".join(
-        f"{name.removeprefix('heldout_').replace('_', ' ')} {value:.4f}"
-        for name, value in event.items()
-        if name.startswith("heldout_")
-    )
-    head, *more = wrap(f"step {event['step']:,}  held-out {found}", columns() - 4)
-    return "\n    ".join([f"  {head}", *more])
-
-
-def _note(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
-class Remaining:
-    """The time that is left, by the speed since the first event of a stage: what came before it (imports,
-    compilation) is not repeated."""
-
-    def __init__(self) -> None:
-        self.total, self.first, self.last = 0.0, (0.0, 0.0), 0.0
-
-    def seconds(self, done: float, total: float, now: float) -> float | None:
-        """None before there are two events, and at the end."""
-        if total != self.total or done < self.last:
-            self.total, self.first = total, (done, now)
-        self.last = done
-        since, began = self.first
-        return (now - began) * (total - done) / (done - since) if since < done < total else None
-
-
-def _plain(title: str) -> Progress:
-    last = [0.0]
-    remaining = Remaining()
-
-    def show(event: Event) -> None:
-        if event["event"] == "evaluate":
-            _note(_heldout(event))
-            return
-        if event["event"] == "examples":
-            _say_lines(event)
-            return
-        now = time.monotonic()
-        words, done, total = _describe(event)
-        left = remaining.seconds(done, total, now)
-        if now - last[0] < _PLAIN_S and done < total:
-            return
-        last[0] = now
-        share = f"{min(1.0, done / total):4.0%}  " if total else ""
-        _note(f"{title}: {share}{words}{'' if left is None else f'  {show_duration(left)} left'}")
-
-    return show

@@ -7,9 +7,12 @@ import typer
 
 from firth.cli.main import (
     EVALUATE,
+    Address,
     AnyModel,
+    Cores,
     Dev,
     Encoding,
+    Engine,
     Json,
     Label,
     LabelSeparator,
@@ -102,7 +105,7 @@ def evaluate(
     Example: firth evaluate runs/bert
     """
     from firth.api import evaluating
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
 
     with progress_display("scoring", as_json or minimal_pairs is None) as progress:
         found = evaluating.evaluate(
@@ -137,7 +140,7 @@ def evaluate(
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import label_rows, label_warnings, word_rows
     from firth.cli.main import say, say_json, say_wrapped, table
-    from firth.core.run import LabelScore
+    from firth.core.record import LabelScore
     from firth.reports.card import show_fact
 
     if as_json:
@@ -211,6 +214,9 @@ def compare(
     cased: Cased = None,
     skip_bad: SkipBad = False,
     max_test: Annotated[int, typer.Option(min=1, help="The largest number of examples to score.")] = 3000,
+    engine: Engine = "local",
+    address: Address = None,
+    cores: Cores = 1,
     as_json: Json = False,
 ) -> None:
     """Compare models on your text and your labels: which representation is worth its cost?
@@ -218,8 +224,8 @@ def compare(
     Example: firth compare classify --corpus news.txt --train train.tsv --dev dev.tsv --budget 30m --out compared
     """
     from firth.api import evaluating
-    from firth.cli.describe import progress_display
     from firth.cli.main import say
+    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
     from firth.core.errors import FirthError
 
@@ -246,6 +252,9 @@ def compare(
         cased=cased,
         skip_bad=skip_bad,
         max_test=max_test,
+        engine=engine,
+        address=address,
+        cores=cores,
         stage=lambda title: progress_display(title, as_json),
         note=None if as_json else say,
         settings=parse_settings(settings or ()),
@@ -312,8 +321,8 @@ def probe(
     Example: firth probe runs/bert --pos train.conllu --pos-test test.conllu
     """
     from firth.api import evaluating
-    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json, say_wrapped
+    from firth.cli.progress import progress_display
 
     with progress_display("probing", as_json) as progress:
         found = evaluating.probe(

@@ -16,15 +16,16 @@ import signal
 import sys
 import threading
 import unicodedata
+import warnings
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from firth.core.errors import SAME_COMMAND, STOP_SIGNALS, FirthError, Interrupted
-from firth.core.files import is_out_of_memory
+from firth.core.errors import SAME_COMMAND, STOP_SIGNALS, FirthError, Interrupted, missing_package
+from firth.core.memory import is_out_of_memory
 
 if os.environ.get("WORLD_SIZE", "1") != "1":
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of what is meant (unused weights)
@@ -162,6 +163,7 @@ Engine = Annotated[str, typer.Option(help="local, or ray for a cluster: the resu
 Address = Annotated[
     str | None, typer.Option(help="The Ray cluster, for example HOST:6379; without it one is started here.")
 ]
+Cores = Annotated[int, typer.Option(min=1, help="Processor cores of each job of the cluster.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what exists.")]
 Tensorboard = Annotated[
     bool, typer.Option("--tensorboard", help="Also write event files for TensorBoard, below the run's folder.")
@@ -183,7 +185,7 @@ Text = Annotated[
 Second = Annotated[str | None, typer.Option(help="The column that holds the second text of a pair.")]
 Label = Annotated[str | None, typer.Option(help="The column that holds the label, score or tag.")]
 LabelSeparator = Annotated[
-    str | None, typer.Option(help="What stands between several labels of a text, such as ';'.  [default: JSON lists]")
+    str | None, typer.Option(help="The separator of several labels of a text, such as ';'.  [default: JSON lists]")
 ]
 MinConfidence = Annotated[
     float | None, typer.Option(help="For classes: no label for texts whose label is less probable than this.")
@@ -192,7 +194,12 @@ Encoding = Annotated[
     str | None,
     typer.Option(help="The encoding of the files, for example gb18030.  [default: UTF-8 or the byte order mark]"),
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip answers that are not at their place in the passage.")]
+SkipBad = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad", help="Skip texts without a label, and answers that are not at their place in the passage."
+    ),
+]
 Shares = Annotated[str | None, typer.Option(help="Train on these shares of the examples, for example 0.01,0.1,1.")]
 ShownExamples = Annotated[
     Path | None, typer.Option(help="For decoders: labelled texts for a few-shot prompt; nothing is trained.")
@@ -214,6 +221,8 @@ _DATA_ENDINGS = (
     ".conll",
     ".conllu",
     ".gz",
+    ".bz2",
+    ".xz",
     ".zst",
     ".zip",
 )
@@ -252,8 +261,11 @@ def application() -> typer.Typer:
     return app
 
 
+_LIST = re.compile(r"list\[(\w+)\]")  # as the help names an option that may be given several times
+
+
 def command() -> "TyperGroup":
-    """The application as it is run. A flag takes no value, so its help names none."""
+    """The application as it is run. The help names values plainly, and none where a flag takes none."""
     from typer.core import TyperGroup, TyperOption
     from typer.main import get_command
 
@@ -261,9 +273,11 @@ def command() -> "TyperGroup":
     assert isinstance(found, TyperGroup)
     top = found.context_class(found, **found.context_settings)
     for one in (found, *found.commands.values()):
-        for option in one.get_params(one.context_class(one, parent=top)):
-            if isinstance(option, TyperOption) and option.is_flag:
-                option.metavar = ""
+        context = one.context_class(one, parent=top)
+        for option in one.get_params(context):
+            if isinstance(option, TyperOption):
+                shown = "" if option.is_flag else option.display_type_rich(ctx=context) or ""
+                option.metavar = _LIST.sub(r"\1", shown).replace(" range", "")
     return found
 
 
@@ -277,14 +291,35 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in words
     for stream in (sys.stdout, sys.stderr):  # file names and labels may hold half a character
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            # What goes into a file or a pipe is read by programs, whatever the letters of the system are.
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
     if arguments is None:
         _say_cut_files()
-    with _ending(is_whole=arguments is None):
+    with _ending(is_whole=arguments is None), warnings.catch_warnings():
+        warnings.showwarning = _say_warning
         _run(words, debug)
 
 
+_said_last: list[str] = []  # where a command was refused, that alone is said
+
+
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Firth's own at the end, as its other warnings are said; those of libraries as Python shows them."""
+    if category.__module__.startswith("firth."):
+        _said_last.append(f"firth: warning: {_shown(str(message))}\n")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
+
+
 def _run(words: list[str], debug: bool) -> None:
+    _said_last.clear()
     try:
         _refuse_broken(words)
         if "firth.tokenizers.pieces" in sys.modules:
@@ -293,6 +328,7 @@ def _run(words: list[str], debug: bool) -> None:
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
             _leave(_STOPPED)
+        sys.stderr.writelines(_said_last)
         _say_unknown(words)
     except Exception as error:
         code = _exit_code(error)
@@ -335,6 +371,8 @@ def _exit_code(error: Exception) -> int | None:
         return _STOPPED
     if isinstance(error, OSError) and error.errno is not None:
         error = FirthError(f"{error.filename or 'a file'}: {error.strerror}; check the path and your permissions")
+    elif isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] != "firth":
+        error = missing_package(error)
     elif is_out_of_memory(error):
         error = FirthError(
             "this machine has not enough memory for it; take smaller settings, a smaller model or less text at once"

@@ -132,7 +132,7 @@ def prepare(
     Example: firth prepare news/*.txt --out corpora/news
     """
     from firth.api import data
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
 
     with progress_display("prepare", as_json) as progress:
         info = data.prepare(
@@ -165,7 +165,7 @@ def prepare(
 
 def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
     """Prints the corpus and the next command."""
-    from firth.cli.describe import corpus_rows
+    from firth.cli.corpora import corpus_rows
     from firth.cli.main import say, say_json, table
 
     if as_json:
@@ -174,12 +174,17 @@ def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
     kind = info.tokens.kind
     say(f"{out}: a corpus of {kind}")
     table(corpus_rows(info))
-    if kind == "words":
-        say(f"next: firth pretrain word2vec --corpus {out} --out runs/word2vec")
-    else:
-        recipe = {"bpe": "gpt-tiny", "characters": "gpt-char"}.get(kind, "modernbert-10m")
-        name = recipe.partition("-")[0].removeprefix("modern")
-        say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{name} --budget 10m")
+    _say_next(kind, out)
+
+
+def _say_next(kind: str, out: Path) -> None:
+    """The command that trains on a corpus of this kind."""
+    from firth.cli.main import say
+    from firth.core.registry import suggested_recipe
+
+    recipe, spec = suggested_recipe(kind)
+    budget = "" if spec.is_table else f" --budget {'30m' if kind == 'pairs' else '10m'}"
+    say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{spec.name}{budget}")
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -200,6 +205,8 @@ def prepare_pairs(
     max_len: MaxLen = 250,
     max_ratio: MaxRatio = 5.0,
     overwrite: Overwrite = False,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Tokenize parallel text into a corpus of sentence pairs for translation models.
@@ -207,8 +214,9 @@ def prepare_pairs(
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
     from firth.api import data
-    from firth.cli.describe import pairs_rows, progress_display
+    from firth.cli.corpora import pairs_rows
     from firth.cli.main import say, say_json, table
+    from firth.cli.progress import progress_display
 
     with progress_display("prepare-pairs", as_json) as progress:
         info = data.prepare_pairs(
@@ -228,6 +236,8 @@ def prepare_pairs(
             max_len=max_len,
             max_ratio=max_ratio,
             overwrite=overwrite,
+            engine=engine,
+            address=address,
             progress=progress,
         )
     if as_json:
@@ -235,7 +245,7 @@ def prepare_pairs(
         return
     say(f"{out}: a corpus of sentence pairs")
     table(pairs_rows(info))
-    say(f"next: firth pretrain transformer-tiny --corpus {out} --out runs/mt --budget 30m")
+    _say_next("pairs", out)
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -259,8 +269,9 @@ def prepare_images(
     Example: firth prepare-images photos --out corpora/photos --image-size 64
     """
     from firth.api import data
-    from firth.cli.describe import images_rows, progress_display
+    from firth.cli.corpora import images_rows
     from firth.cli.main import say, say_json, table
+    from firth.cli.progress import progress_display
 
     with progress_display("prepare-images", as_json) as progress:
         info = data.prepare_images(
@@ -281,8 +292,7 @@ def prepare_images(
         return
     say(f"{out}: a corpus of images")
     table(images_rows(info))
-    recipe = "vit-tiny" if info.labels else "vit-tiny-masked"
-    say(f"next: firth pretrain {recipe} --corpus {out} --out runs/vit --budget 10m")
+    _say_next("images" if info.labels else "images without labels", out)
 
 
 @app.command(rich_help_panel=PREPARE)

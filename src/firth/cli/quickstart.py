@@ -5,13 +5,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.cli.describe import progress_display
 from firth.cli.main import say, say_json
+from firth.cli.progress import progress_display
 from firth.core.config import show_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 
 if TYPE_CHECKING:
+    from firth.api.using import PlainData
     from firth.evaluation.compare.ranking import ComparisonTable
 
 RECIPES = ("word2vec", "fasttext", "elmo-tiny", "modernbert-1m", "scratch")
@@ -31,6 +32,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "cached": "   nothing was trained: all results existed already ({seconds})",
         "table": "2. Good or bad? What each representation reaches, and what it costs",
         "fill": "3. What {name} would put in the place of [MASK]",
+        "together": "4. What firth finetune keeps of counts of words and {name}, alone or added: {chosen}, accuracy {score:.3f}",
         "report": "report: {out}/report.html (score against cost, errors side by side)",
         "serve": "look at all of it:  firth serve --folder {out}",
         "own": "your own files:     firth compare classify --corpus TEXT --train F.tsv --dev F.tsv --budget 30m --out DIR",
@@ -41,6 +43,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "cached": "   没有重新训练：结果都已在此（{seconds}）",
         "table": "2. 好评还是差评？每种表示的成绩和代价",
         "fill": "3. {name} 会在 [MASK] 处填入什么",
+        "together": "4. firth finetune 在词频特征与 {name} 之间（单独或相加）选出：{chosen}，准确率 {score:.3f}",
         "report": "报告：{out}/report.html（成绩与代价的对照，逐条比较错误）",
         "serve": "在网页上查看：  firth serve --folder {out}",
         "own": "用自己的文件：  firth compare classify --corpus 文本 --train F.tsv --dev F.tsv --budget 30m --out 目录",
@@ -97,9 +100,18 @@ def run_quickstart(folder: Path, lang: str, budget: str, as_json: bool = False) 
     for line in found.lines(_TABLE[lang]):
         say(line)
     _fill(found, out, lang)
+    _together(found, out, lang)
     say()
     for name in ("report", "serve", "own"):
         say(words[name].format(out=out))
+
+
+def _masked(found: "ComparisonTable") -> "PlainData":
+    """The row of the model that predicts masked tokens."""
+    from firth.core.registry import recipes
+
+    known = recipes()
+    return next(row for row in found["rows"] if row["name"] in known and "fill" in known[row["name"]].abilities)
 
 
 def _fill(found: "ComparisonTable", out: Path, lang: str) -> None:
@@ -107,12 +119,42 @@ def _fill(found: "ComparisonTable", out: Path, lang: str) -> None:
     from firth.api import using
     from firth.core.run import Run
 
-    row = next(row for row in found["rows"] if "bert" in row["name"])
+    row = _masked(found)
     model = using.load(str(Run.open(out / row["folder"]).record.base))
     say(_WORDS[lang]["fill"].format(name=row["name"]))
     for sentence in _SENTENCES[lang]:
         guesses = model.fill(sentence, 5)[0]
         say(f"   {sentence}  " + "  ".join(f"{guess.token} {guess.probability:.0%}" for guess in guesses))
+
+
+def _together(found: "ComparisonTable", out: Path, lang: str) -> None:
+    """A classifier as users get it: chosen on dev among counts, the masked model frozen or tuned, and counts added."""
+    from firth.api import evaluating, tasks
+    from firth.core.run import Run
+
+    row = _masked(found)
+    goal, base = out / "classifier", Run.open(out / row["folder"]).record.base
+    begun = Run.find(goal)
+    if begun is None or not begun.record.finished or begun.record.base != base:
+        candidates = ("counts", "linear", "tuned")
+        train, dev = out / "train.tsv", out / "dev.tsv"
+        tasks.finetune(
+            "classify",
+            base=str(base),
+            train=train,
+            dev=dev,
+            out=goal,
+            candidates=candidates,
+            budget="30s",
+            overwrite=True,
+        )
+    task = Run.open(goal).record.task
+    assert task is not None
+    assert task.chosen is not None
+    chosen = next(one.name for one in task.chosen.candidates if one.chosen)
+    score = evaluating.evaluate(goal, data=out / "test.tsv")["accuracy"]
+    say(_WORDS[lang]["together"].format(name=row["name"], chosen=chosen, score=score))
+    say(f"   firth predict {goal} {out / 'test.tsv'} --out scored.csv")
 
 
 Labelled = list[tuple[str, str]]

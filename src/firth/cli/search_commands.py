@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firth.cli.main import USE, Json, Top, app
+from firth.cli.main import USE, Address, Engine, Json, Top, app
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def index(
     encoding: Annotated[str, typer.Option(help="The encoding of the files.")] = "utf-8",
     passage_size: Annotated[int, typer.Option(help="Words (or Chinese characters) of a passage.")] = 160,
     overlap: Annotated[int, typer.Option(help="Sentences that a passage repeats of the one before.")] = 1,
+    engine: Engine = "local",
+    address: Address = None,
     as_json: Json = False,
 ) -> None:
     """Make documents searchable, by words and, with a model, by meaning.
@@ -54,8 +57,8 @@ def index(
     Example: firth index notes/ --model runs/sentences --out indexes/notes
     """
     from firth.api import searching
-    from firth.cli.describe import progress_display
     from firth.cli.main import say, say_json
+    from firth.cli.progress import progress_display
 
     with progress_display("index", as_json) as progress:
         found = searching.index(
@@ -70,6 +73,8 @@ def index(
             encoding=encoding,
             passage_size=passage_size,
             overlap=overlap,
+            engine=engine,
+            address=address,
             progress=progress,
         )
     if as_json:
@@ -211,7 +216,8 @@ def _say_hit(rank: int, hit: Hit) -> None:
 
     scores = [f"words {hit.words:.2f}"] if hit.words is not None else []
     scores += [f"cosine {hit.cosine:.3f}"] if hit.cosine is not None else []
-    say(f"{rank}. {hit.id}  ({', '.join(scores)})")
+    shown = hit.id.removeprefix(f"{Path.cwd()}{os.sep}")  # files below the folder one is in, by their short names
+    say(f"{rank}. {shown}  ({', '.join(scores)})")
     say_wrapped(_snippet(hit), "   ", "   ")
     if hit.answer is not None:
         say_wrapped(f"answer: {hit.answer['answer']}  ({hit.answer['probability']:.0%})", "   ", "   ")

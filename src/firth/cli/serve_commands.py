@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firth.cli.main import SERVE, Json, app
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, with_extra
 
 if TYPE_CHECKING:
     import socket
@@ -39,6 +39,10 @@ MaxText = Annotated[int, typer.Option(min=1, help="Bytes of all texts of a reque
 MaxTexts = Annotated[int, typer.Option(min=1, help="Texts of a request.")]
 Timeout = Annotated[float, typer.Option(min=0.001, help="Seconds after which a request fails.")]
 Threads = Annotated[int, typer.Option(min=0, help="Threads of the worker; 0 takes all cores.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="Append what is labelled on the page to this table (.tsv) of texts and labels."),
+]
 Folder = Annotated[
     Path | None,
     typer.Option(
@@ -62,6 +66,8 @@ def serve(
     timeout: Timeout = 30.0,
     threads: Threads = 0,
     folder: Folder = None,
+    torch_only: Annotated[bool, typer.Option("--torch", help="Never answer with an exported graph.")] = False,
+    labels: Labels = None,
     as_json: Json = False,
 ) -> None:
     """Serve one or more models over HTTP, with a web page, OpenAI's embeddings and metrics.
@@ -73,7 +79,7 @@ def serve(
     try:
         from firth.serve.running import listen, run_server
     except ModuleNotFoundError as error:
-        raise FirthError(f"serving needs the package {error.name}: pip install 'firth[serve]'") from None
+        raise FirthError(f"serving needs the package {error.name}: pip install '{with_extra('serve')}'") from None
     from firth.serve.guard import ServeSettings
     from firth.serve.models import load_models
     from firth.serve.runs import find_runs
@@ -91,6 +97,7 @@ def serve(
             "max_texts": max_texts,
             "timeout_s": timeout,
             "threads": threads,
+            "labels": labels,
         },
         "serve",
     )
@@ -101,7 +108,7 @@ def serve(
             f"{watched}: no run below it to serve; make some with: firth quickstart, or name one: firth serve runs/bert"
         )
     bound = listen(settings.host, settings.port)
-    models = load_models(paths, watched)
+    models = load_models(paths, watched, graphs=not torch_only)
     run_server(models, settings, bound, _announce(models, settings, bound, as_json))
 
 

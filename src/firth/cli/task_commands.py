@@ -11,6 +11,7 @@ from firth.cli.main import (
     TRAIN,
     USE,
     Address,
+    Cores,
     Dev,
     Encoding,
     Engine,
@@ -141,6 +142,9 @@ def finetune(
     repair_tags: RepairTags = False,
     overwrite: Overwrite = False,
     tensorboard: Tensorboard = False,
+    engine: Engine = "local",
+    address: Address = None,
+    cores: Cores = 1,
     as_json: Json = False,
 ) -> None:
     """Fine-tune a model on labelled examples: classes, scores, tags, answers, or (T5, UniLM) writing.
@@ -149,8 +153,8 @@ def finetune(
     """
     from firth.api.tasks import start_task
     from firth.api.using import collect, of_images
-    from firth.cli.describe import progress_display
-    from firth.core.config import parse_settings
+    from firth.cli.progress import progress_display
+    from firth.core.config import cluster_for, parse_settings
     from firth.core.errors import FirthError
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
@@ -171,7 +175,8 @@ def finetune(
     source = Source(base, train, dev, reading, extra_vectors, teacher, unlabelled)
     named = collect(given, {}, epochs=epochs, budget=budget, folds=folds, adapt_epochs=adapt_epochs)
     with progress_display(task, as_json) as progress, event_files(out if tensorboard else None):
-        start_task(task, named, source, out, seeds, sweep, parse_shares(shares), overwrite, progress)
+        cluster = cluster_for(engine, address, cores)
+        start_task(task, named, source, out, seeds, sweep, parse_shares(shares), overwrite, progress, cluster)
     _say_finetuned(out, dev is not None, as_json)
 
 
@@ -232,14 +237,12 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         return
     say(f"{folder}: trained")
     table(run_rows(record))
-    for warning in (
-        [] if record.task is None or record.task.chosen is None else label_warnings(record.task.chosen.by_label)
-    ):
+    chosen = None if record.task is None else record.task.chosen
+    for warning in [] if chosen is None else label_warnings(chosen.by_label, learned=record.recipe == "classify"):
         say_wrapped(warning, others="  ")
     if (folder / "report.html").is_file():
         say(f"report: {folder}/report.html")
-    judged = record.task is not None and record.task.chosen is not None and record.task.chosen.candidates
-    if not is_measured and not judged:
+    if not is_measured and not (chosen is not None and chosen.candidates):
         say("not evaluated: name held-out labelled texts with --dev")
     if record.uses:
         say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
@@ -387,4 +390,8 @@ def suggest(
     else:
         for one in found:
             guessed = one.predicted if isinstance(one.predicted, str) else ", ".join(one.predicted) or "none"
-            say_wrapped(one.text[:240], f"{one.uncertainty:.2f}  {guessed} ({one.probability:.2f})  ", "      ")
+            say_wrapped(
+                " ".join(one.text[:240].split()),
+                f"{one.uncertainty:.2f}  {guessed} ({one.probability:.2f})  ",
+                "      ",
+            )

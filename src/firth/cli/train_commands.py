@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args, get_origin
 
 import typer
 
-from firth.cli.main import TRAIN, Corpus, Json, Out, Overwrite, Settings, Tensorboard, app
+from firth.cli.main import TRAIN, Address, Cores, Corpus, Engine, Json, Out, Overwrite, Settings, Tensorboard, app
 from firth.core.config import Config
 
 _SETTING = 38  # columns for a setting; the comment of a longer one begins in the next line
@@ -22,7 +22,7 @@ _SETTING = 38  # columns for a setting; the comment of a longer one begins in th
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting with its full name; ``about`` is its comment in the source, or empty."""
+    """A setting with its full name; ``about`` is its comment in the source, with the values that it takes if these are few."""
 
     name: str
     value: object
@@ -54,12 +54,17 @@ def _find_config(name: str) -> Config:
         return task_config(name)
     if name == "write":
         return WritingConfig()
+    if name == "fasttext-classifier":
+        from firth.tasks.fasttext import classifier_config
+
+        return classifier_config()
     if name == "embed":
         from firth.tasks.embed.config import EmbedConfig
 
         return EmbedConfig()
     if name not in recipes():
-        raise FirthError(f"unknown recipe or task '{name}': {nearest(name, [*recipes(), *tasks, 'embed', 'write'])}")
+        known = [*recipes(), *tasks, "embed", "write", "fasttext-classifier"]
+        raise FirthError(f"unknown recipe or task '{name}': {nearest(name, known)}")
     return find_recipe(name)
 
 
@@ -70,10 +75,17 @@ def _settings_of(config: Config, section: str = "") -> list[Setting]:
         if isinstance(value, Config):
             found += _settings_of(value, f"{section}{name}.")
         else:
-            found.append(
-                Setting(section + name, plain[name], field.description or _comments(type(config)).get(name, ""))
-            )
+            about, choices = field.description or _comments(type(config)).get(name, ""), _choices(field.annotation)
+            about += f" ({', '.join(choices)})" if len(choices) > 1 else ""
+            found.append(Setting(section + name, plain[name], about.strip()))
     return found
+
+
+def _choices(annotation: object) -> list[str]:
+    """The values of a setting that takes only these."""
+    if get_origin(annotation) is Literal:
+        return [str(one) for one in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _choices(part)]
 
 
 @cache
@@ -138,7 +150,10 @@ def recipes(as_json: Json = False) -> None:
 
 @app.command(rich_help_panel=TRAIN)
 def settings(
-    name: Annotated[str, typer.Argument(help="A recipe, or a task: classify, score, tag, answer, embed, write.")],
+    name: Annotated[
+        str,
+        typer.Argument(help="A recipe, a task (classify, score, tag, answer, embed, write) or fasttext-classifier."),
+    ],
     as_json: Json = False,
 ) -> None:
     """Show every setting of a recipe or a task: name, value and description.
@@ -203,6 +218,9 @@ def pretrain(
     resume: Resume = None,
     overwrite: Overwrite = False,
     tensorboard: Tensorboard = False,
+    engine: Engine = "local",
+    address: Address = None,
+    cores: Cores = 1,
     as_json: Json = False,
 ) -> None:
     """Pre-train a model on a corpus, within a time budget if you name one.
@@ -211,7 +229,7 @@ def pretrain(
     """
     from firth.api import training
     from firth.api.using import collect
-    from firth.cli.describe import progress_display
+    from firth.cli.progress import progress_display
     from firth.core.config import parse_settings
     from firth.training.checkpoints import event_files
 
@@ -220,7 +238,8 @@ def pretrain(
     )
     events = event_files(resume or out if tensorboard else None)
     with progress_display(recipe or "pretrain", as_json) as progress, events:
-        training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress, sweep)
+        remote = (engine, address, cores)
+        training.start_pretraining(recipe, given, corpus, out, base, resume, overwrite, progress, sweep, remote)
     folder = resume or out
     assert folder is not None
     _say_pretrained(folder, as_json)

@@ -3,15 +3,17 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from firth.core.errors import FirthError, closest, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from firth.core.storage import Cluster
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -49,9 +51,11 @@ def show_duration(seconds: float) -> str:
 
 
 def usable_cores() -> int:
-    """The processor cores that this process may use, which a container or ``taskset`` may have limited."""
+    """The processor cores that this process may use, which a container, ``taskset`` or a cluster (FIRTH_CORES) may have limited."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+    found = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+    given = os.environ.get("FIRTH_CORES", "")
+    return min(found, int(given)) if given.isdigit() and int(given) else found
 
 
 def show_count(number: float) -> str:
@@ -276,17 +280,35 @@ def local_path(path: str | Path) -> Path:
     return fetch(address)
 
 
-@contextmanager
-def written_to(out: Path, overwrite: bool) -> Iterator[Path]:
-    """Where a new folder is made: ``out`` itself, or a local one that is sent to the address ``out`` at the end."""
+Made = TypeVar("Made")
+
+
+def made_at(
+    out: Path,
+    overwrite: bool,
+    settings: Callable[[], str],
+    make: Callable[[Path], Made],
+    read: Callable[[Path], Made],
+) -> Made:
+    """A new folder, made at ``out`` itself, or on this machine and sent to the address ``out`` at the end. What was made with
+    the same ``settings`` but could not be sent is only read and sent."""
     address = address_of(out)
     if address is None:
-        yield out
-        return
-    from firth.core.storage import sent_to
+        return make(out)
+    from firth.core.storage import made_there
 
-    with sent_to(address, overwrite) as folder:
-        yield folder
+    return made_there(address, overwrite, settings(), make, read)
+
+
+def cluster_for(engine: str, address: str | None, cores: int = 1) -> "Cluster | None":
+    """A cluster whose jobs have so many cores each, if work goes to one."""
+    if not check_engine(engine, address):
+        if cores != 1:
+            raise FirthError("--cores is for the jobs of a cluster: write --engine ray with it")
+        return None
+    from firth.core.storage import Cluster
+
+    return Cluster(address, cores=cores)
 
 
 def check_engine(engine: str, address: str | None) -> bool:

@@ -1,14 +1,21 @@
 """``FirthError``, an error with a remedy, and suggestions for unknown names: by another name that the field uses,
-by words, by letters.
+by words, by letters; and the refusal to compute in a forked process where that may never end.
 """
 
+import os
 import re
 import signal
+import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from types import ModuleType
+
+from firth.core.other_names import OTHER_NAMES
 
 _GENERIC = frozenset({"num", "max", "min", "prob", "dim", "size", "len", "ratio"})  # they say what kind of number it is
 _WORDS = {  # other forms of the words that names are made of
@@ -32,32 +39,6 @@ _WORDS = {  # other forms of the words that names are made of
     "sequence": "seq",
     "vocabulary": "vocab",
 }
-_NAMES = {  # other programs' names of a setting, by its words: ours, the likeliest first
-    "alpha": ("learning_rate",),
-    "block_size": ("seq_len", "max_positions"),
-    "bptt": ("seq_len",),
-    "bs": ("batch_size",),
-    "context_len": ("seq_len", "max_positions"),
-    "d_ff": ("ffn_dim",),
-    "d_model": ("hidden_dim",),
-    "depth": ("num_layers",),
-    "dim": ("hidden_dim",),
-    "hidden_dropout_prob": ("dropout_prob",),
-    "intermediate_size": ("ffn_dim",),
-    "iter": ("steps", "epochs"),
-    "iteration": ("steps", "epochs"),
-    "max_len": ("seq_len", "max_len", "max_positions"),
-    "max_seq_len": ("seq_len", "max_len", "max_positions"),
-    "mlm_prob": ("mask_prob",),
-    "num_attention_head": ("num_heads",),
-    "num_embd": ("hidden_dim",),
-    "num_hidden_layer": ("num_layers",),
-    "num_inner": ("ffn_dim",),
-    "num_train_epoch": ("epochs",),
-    "vector_size": ("dim", "embed_dim"),
-    "wd": ("weight_decay",),
-    "width": ("hidden_dim",),
-}
 
 
 def closest(word: str, known: Collection[str]) -> list[str]:
@@ -66,10 +47,10 @@ def closest(word: str, known: Collection[str]) -> list[str]:
     same = [name for name in known if _words(name) == wanted]
     if same:
         return same
-    given = [name for name in _NAMES.get("_".join(wanted), ()) if name in known]
-    return (
-        given[:1] or _by_words(word, known, _is_wider) or _by_letters(word, known) or _by_words(word, known, _is_part)
-    )
+    elsewhere = OTHER_NAMES.get("_".join(wanted))
+    if elsewhere is not None:
+        return [name for name in elsewhere if name in known][:1]
+    return _by_words(word, known, _is_wider) or _by_letters(word, known) or _by_words(word, known, _is_part)
 
 
 def _parts(name: str) -> list[str]:
@@ -212,9 +193,102 @@ def did_you_mean(found: Sequence[str]) -> str:
     return f"did you mean {' or '.join(quoted)}?" if quoted else ""
 
 
+class Later:
+    """A package that is loaded when something of it is first used, in the place of its import: what needs only a part of
+    Firth starts at once, and works where the package is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            found = getattr(import_module(self._name), name)
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from None
+        setattr(self, name, found)
+        return found
+
+
+def missing_package(error: ModuleNotFoundError) -> FirthError:
+    """What to say where ``firth-runtime`` is installed, which only serves and predicts."""
+    name = str(error.name or error).partition(".")[0]
+    return FirthError(f"this needs the package {name}, which firth-runtime does without: pip install firth")
+
+
+def in_a_sentence(function: Callable[..., object]) -> Callable[..., object]:
+    """The function, with a missing package said as a ``FirthError``."""
+
+    @wraps(function)
+    def called(*given: object, **named: object) -> object:
+        try:
+            return function(*given, **named)
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from None
+
+    return called
+
+
+def is_installed(name: str) -> bool:
+    """Whether a package can be imported."""
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def with_extra(extra: str) -> str:
+    """What pip is asked for: the extra of the distribution that is installed."""
+    return f"{'firth' if is_installed('torch') else 'firth-runtime'}[{extra}]"
+
+
 def import_extra(name: str, extra: str, purpose: str) -> ModuleType:
     """An optional package; if it is missing, the error names the extra that installs it."""
     try:
         return import_module(name)
     except ImportError:
-        raise FirthError(f"{purpose} needs the package {name}: pip install 'firth[{extra}]'") from None
+        raise FirthError(f"{purpose} needs the package {name}: pip install '{with_extra(extra)}'") from None
+
+
+# -- after a fork
+
+_computed: set[int] = set()  # threads of this process in which networks have computed
+_refused = False
+FORKED = (
+    "this process was forked from one in which {who}, and may wait here without end: "
+    "start workers with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a model"
+)
+
+
+def note_computing() -> None:
+    """Called by every network before it computes. After a fork PyTorch's matrix routines (MKL) may wait for threads that
+    are not there any more: one thread is safe where only the thread that forked had computed, otherwise it is refused."""
+    if _refused:
+        raise FirthError(FORKED.format(who="several threads had computed with models"))
+    _computed.add(threading.get_ident())
+
+
+def _after_fork() -> None:
+    """In the child."""
+    global _refused
+    _refused = _refused or bool(_computed - {threading.get_ident()})
+    torch = sys.modules.get("torch")
+    if _computed and torch is not None:
+        torch.set_num_threads(1)
+    _computed.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class SameProcess:
+    """For an engine with threads of its own, which a forked process does not have."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine, self.process = engine, os.getpid()
+
+    def check(self) -> None:
+        if os.getpid() != self.process:
+            raise FirthError(FORKED.format(who=f"{self.engine} had started its threads"))

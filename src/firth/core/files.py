@@ -5,9 +5,7 @@ standard input; and the limits for what others made (depth and size of JSON, err
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import gc
 import hashlib
 import json
 import os
@@ -26,18 +24,17 @@ from filelock import FileLock, Timeout
 from pydantic import JsonValue
 
 from firth.core.config import show_bytes
-from firth.core.errors import DiskFull, FirthError
+from firth.core.errors import DiskFull, FirthError, missing_package
 
 if TYPE_CHECKING:
     import torch
-
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _IMPOSSIBLE = {errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EEXIST}
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # NumPy does not say why
 _PATIENCE_S = 2.0  # for another process that writes the same file
-_NOT_MODEL = ("checkpoints", "probe", "report.html", "metrics.jsonl", "dev.jsonl", "README.md")
+_NOT_MODEL = "checkpoints probe report.html metrics.jsonl dev.jsonl folds.jsonl suspects.tsv README.md".split()
 
 
 @contextlib.contextmanager
@@ -66,6 +63,14 @@ def disk_errors(what: str | Path) -> Iterator[None]:
         raise
 
 
+def sync_file(path: Path) -> None:
+    """Waits until a file is on disk. Windows does so only with files that are open for writing."""
+    can_write = os.access(path, os.W_OK)
+    if can_write or os.name != "nt":
+        with open(path, "r+b" if can_write else "rb") as handle:
+            os.fsync(handle.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Makes renames inside the folder durable, where a folder can be opened (not on Windows)."""
     if os.name == "nt":
@@ -82,13 +87,32 @@ def behind_link(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
+def is_special(path: Path) -> bool:
+    """A device, a pipe or a socket, such as /dev/null: nothing may take its name."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def require_not_special(path: Path) -> None:
+    """For what is written aside and then renamed."""
+    if is_special(path):
+        raise FirthError(f"{path}: a device or a pipe, which is not replaced; choose another path")
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file to write into; it gets its final name only after all bytes are written.
+    """A file to write into; it gets its final name only after all bytes are written. A device or a pipe is written to directly.
 
     ``durable=False`` skips fsync: safe against a killed process, not against a power cut. Use it for
     files that are verified before use.
     """
+    if is_special(path):
+        with disk_errors(path), open(path, "wb") as handle:
+            yield handle
+        return
     path = behind_link(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path), claimed(temporary, path):
@@ -193,6 +217,7 @@ def read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]] | None = 
 def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A folder to fill; it gets its final name only after everything in it is on disk. With ``overwrite`` it takes the place
     of the folder of that name, which stays until then."""
+    require_not_special(path)
     path = behind_link(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path), claimed(temporary, path, folder=True):
@@ -203,8 +228,7 @@ def atomic_folder(path: Path, overwrite: bool = False) -> Iterator[Path]:
             yield temporary
             for name in sorted(temporary.rglob("*")):
                 if name.is_file():
-                    with open(name, "rb") as handle:
-                        os.fsync(handle.fileno())
+                    sync_file(name)
             sync_folder(temporary)
             if overwrite:
                 replace_folder(temporary, path)
@@ -242,6 +266,7 @@ def aside(path: Path) -> Path:
 
 
 def move_aside(path: Path) -> None:
+    require_not_special(path)
     shutil.rmtree(aside(path), ignore_errors=True)
     os.rename(behind_link(path), aside(path))
 
@@ -277,15 +302,6 @@ def _ignored(path: Path) -> bool:
     return any(part.startswith(".") or part in _NOT_MODEL for part in path.parts)
 
 
-def release_memory() -> None:
-    """Returns freed heap memory to the system (glibc's malloc_trim); does nothing elsewhere."""
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError):
-        return
-
-
 def stdin_lines() -> Iterator[tuple[int, str]]:
     """Yields (line number from 1, line without its newline) as lines arrive."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
@@ -300,13 +316,13 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     """Writes the file atomically; equal tensors give equal bytes."""
     from safetensors.torch import save_file
 
+    require_not_special(path)
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         try:
             ready = {name: tensors[name].detach().cpu().contiguous() for name in sorted(tensors)}
             save_file(ready, temporary, {"format": "pt"})
-            with open(temporary, "rb") as handle:
-                os.fsync(handle.fileno())
+            sync_file(temporary)
             os.replace(temporary, path)
             sync_folder(path.parent)
         finally:
@@ -385,7 +401,6 @@ def _require_plain(path: Path, name: object, tensor: torch.Tensor) -> None:
 
 MAX_JSON_BYTES = 1 << 28
 MAX_JSON_DEPTH = 64
-_OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_cpu")
 
 
 def parse_json(
@@ -428,13 +443,6 @@ def shorten(error: object, most: int = 160) -> str:
     return first if len(first) <= most else f"{first[: most - 3]}..."
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python, NumPy or PyTorch could not get the memory it asked for."""
-    if isinstance(error, MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _OUT_OF_MEMORY)
-
-
 @contextmanager
 def foreign_errors(where: str | Path, what: str) -> Iterator[None]:
     """Around the reading of a file by a library: whatever it raises becomes one sentence. A panic of a Rust library is
@@ -443,6 +451,8 @@ def foreign_errors(where: str | Path, what: str) -> Iterator[None]:
         yield
     except FirthError:
         raise
+    except ModuleNotFoundError as error:
+        raise missing_package(error) from None
     except FileNotFoundError:
         raise FirthError(f"{where}: no such file") from None
     except PermissionError:
@@ -454,34 +464,10 @@ def foreign_errors(where: str | Path, what: str) -> Iterator[None]:
         raise FirthError(f"{where}: not {what} ({reason}); copy it again") from error
 
 
-def memory_bytes() -> int:
-    """The memory of this machine, or of the container if that has less."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 1 << 62
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            limit = Path(name).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if limit.isdigit():
-            total = min(total, int(limit))
-    return total
-
-
-def require_memory(needed: float, what: str, remedy: str) -> None:
-    """Refuses what cannot fit into the memory of the machine, before any of it is taken. ``needed`` is the least."""
-    most = memory_bytes()
-    if needed > most:
-        raise FirthError(
-            f"{what} would take at least {show_bytes(needed)} of memory, but this machine has {show_bytes(most)}: {remedy}"
-        )
-
-
 @contextlib.contextmanager
 def lock_folder(folder: Path, refusal: str, named: Path | None = None) -> Iterator[None]:
     """Only one process works in a folder at a time; another one gets the refusal, which names the folder."""
+    require_not_special(folder)
     lock = FileLock(_lock_path(folder), timeout=0)
     try:
         lock.acquire()

@@ -5,15 +5,17 @@ B batch, T tokens, D hidden size, L layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from firth.core.errors import note_computing
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +52,9 @@ class Inputs:
     order: torch.Tensor | None = None  # [B, T]: token i sees token j only where order[j] <= order[i]; none: all see all
     alone: torch.Tensor | None = None  # [B, T]: with an order, true where a token is seen by itself only
     tasks: torch.Tensor | None = None  # [B, T]: what the sequence is read for (ERNIE 2.0); none: all 0
+
+    def __post_init__(self) -> None:
+        note_computing()
 
     @classmethod
     def of(cls, tensors: Mapping[str, torch.Tensor]) -> Inputs:
@@ -275,6 +280,21 @@ class TextReader:
     extra_dim: int = 0  # width of word vectors in addition to the model's own (``WithExtraVectors``)
 
 
+class _NoNetwork:
+    """Stands where nothing is read by a network."""
+
+    training, can_pack = False, False
+
+
+def _no_tokens(text: str | list[str]) -> Encoding:
+    nothing = np.zeros(0, np.int64)
+    return Encoding(nothing, nothing.reshape(0, 2), nothing, [], nothing)
+
+
+NO_READER = TextReader("nothing", cast("Network", _NoNetwork()), _no_tokens, 0, num_layers=1, max_len=None)
+"""Of a task that counts."""
+
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -336,6 +356,12 @@ def hashed(*keys: ArrayLike) -> NDArray[np.uint64]:
 def uniform(*keys: ArrayLike) -> NDArray[np.float64]:
     """A uniform number in [0, 1) for each combination of the keys."""
     return (hashed(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Rows of length 1; zeros stay."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
 
 def generator(*keys: int) -> np.random.Generator:
@@ -440,3 +466,18 @@ def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: 
         else:
             out[text] = pooled[mine][0 if pool == "cls" else -1]
     return out
+
+
+def encode_windows(
+    texts: Sequence[Sequence[Ints]],
+    dim: int,
+    pool: str,
+    pooled: Callable[[Sequence[Ints]], Iterable[tuple[Ints, Floats]]],
+) -> Floats:
+    """One vector per text, [N, D], from its windows. ``pooled`` gives (numbers, a vector each) of some windows at a time."""
+    windows = [window for text in texts for window in text]
+    owner = np.repeat(np.arange(len(texts)), np.asarray([len(text) for text in texts], np.int64))
+    found = np.zeros((len(windows), dim), np.float32)
+    for numbers, vectors in pooled(windows):
+        found[numbers] = vectors
+    return pool_windows(found, owner, np.asarray([len(window) for window in windows]), len(texts), pool)

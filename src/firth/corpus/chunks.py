@@ -6,8 +6,10 @@ that BERT cuts, nothing is cut: a run may hold several words, never a part of on
 deletes, are inside runs for the same reason.
 """
 
+import itertools
+import unicodedata
 from functools import cache
-from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,8 @@ from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, 
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import Segmentation
-from firth.tokenizers.words import joins, may_lack_spaces, split_sentences
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import has_han, joins, may_lack_spaces
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
 _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
@@ -27,19 +30,42 @@ _MAX_RUNS = 300_000
 _GROUP_CHARS = 200_000
 _BETWEEN = "\n\n"
 _MAX_WORD = 100  # letters; longer words are unknown to WordPiece
+_LETTERS = (0x30, 0x3A), (0x41, 0x5B), (0x61, 0x7B), (0xC0, 0x2000)  # of scripts with spaces
+_OTHER = 0xD7A4
+# Old punctuation of other scripts, which every version of Unicode knows: dandas, shads, Ethiopic, Khmer.
+_MARKS = (0x964, 0x965, 0x970, 0xF0D, 0xF0E, *range(0x1361, 0x1369), 0x17D4, 0x17D5)
 
 
 @cache
 def _kinds() -> NDArray[np.uint8]:
     """What each character below U+10000 does to a run."""
     kinds = np.zeros(0x10000, np.uint8)
-    settled = [*range(0x80), *range(0x2000, 0x2070), *range(0x3000, 0x3040), *range(0xFF00, 0xFFF0)]
+    settled = [*range(0x80), *_MARKS, *range(0x2000, 0x2070), *range(0x3000, 0x3040), *range(0xFF00, 0xFFF0)]
     for code in settled:
         if not joins(chr(code)):
             kinds[code] = _SPACE if chr(code).isspace() else _ALONE
     for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF)):
         kinds[first : last + 1] = _ALONE
     return kinds
+
+
+@cache
+def _parts_of_words() -> NDArray[np.uint8]:
+    """Which characters are letters and digits (1) or marks (2) to every version of Unicode since that of 2002; others are 4.
+    Of the first ones alone it is certain that BERT's tokenizer neither deletes them nor cuts there."""
+    known, found = unicodedata.ucd_3_2_0, np.full(_OTHER + 1, 4, np.uint8)
+    for code in itertools.chain(*(range(first, end) for first, end in _LETTERS)):
+        found[code] = {"L": 1, "N": 1, "M": 2}.get(known.category(chr(code))[0], 4)
+    found[0xAC00:_OTHER] = 1  # syllables of Korean
+    return found
+
+
+def _are_one_word(runs: list[str]) -> NDArray[np.bool_]:
+    """Which runs are certainly one word."""
+    lens = np.fromiter(map(len, runs), np.int64, len(runs))
+    codes = np.frombuffer("".join(runs).encode("utf-32-le"), np.uint32)
+    parts = np.bitwise_or.reduceat(_parts_of_words()[np.minimum(codes, _OTHER)], np.cumsum(lens) - lens)
+    return ((parts == 1) | (parts == 3)) & (lens <= _MAX_WORD)
 
 
 def find_runs(data: NDArray[np.uint8], ascii_only: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -49,9 +75,8 @@ def find_runs(data: NDArray[np.uint8], ascii_only: bool) -> tuple[NDArray[np.int
     finish = kind == _ALONE
     if not ascii_only:
         leads = np.flatnonzero((data & 0xF0) == 0xE0)  # characters of three bytes
-        first, second, third = (data[leads + place].astype(np.int64) for place in range(3))
-        found = kinds[(first & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F]
-        kind[data >= 0x80] = _INSIDE
+        first, second, third = (data[leads + place].astype(np.uint16) for place in range(3))
+        found = kinds[first << 12 | (second & 0x3F) << 6 | third & 0x3F]
         alone, spaces = leads[found == _ALONE], leads[found == _SPACE]
         kind[alone] = _ALONE
         kind[alone + 1] = kind[alone + 2] = _REST
@@ -102,14 +127,15 @@ class RunNumbers:
             return self._short(text, starts, ends, key_1, key_2)
         found = np.empty(len(starts), np.int64)
         found[short] = self._short(text, starts[short], ends[short], key_1[short], key_2[short])
-        for place in np.flatnonzero(~short):
-            found[place] = self._long(text[starts[place] : ends[place]])
+        long = np.flatnonzero(~short)
+        spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
+        known, add = self.long, self._add_long
+        found[long] = [known[run] if (run := text[start:end]) in known else add(run) for start, end in spans]
         return found
 
-    def _long(self, run: bytes) -> int:
-        if run not in self.long:
-            self.long[run] = self._add(run)
-        return self.long[run]
+    def _add_long(self, run: bytes) -> int:
+        number = self.long[run] = self._add(run)
+        return number
 
     def _add(self, run: bytes) -> int:
         self.new.append(run)
@@ -133,7 +159,8 @@ class RunNumbers:
             taken, chosen = np.unique(slots[missing], return_index=True)
             places = missing[chosen]
             self.key_1[taken], self.key_2[taken] = key_1[places], key_2[places]
-            self.number[taken] = [self._add(text[starts[place] : ends[place]]) for place in places]
+            spans = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
+            self.number[taken] = [self._add(text[start:end]) for start, end in spans]
             slots[missing], still = self._find(key_1[missing], key_2[missing])
             missing = missing[still]
         return self.number[slots]
@@ -173,12 +200,10 @@ class RunNumbers:
 class _PieceTable:
     """The pieces of every numbered run."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self.pieces = pieces
+    def __init__(self, pieces: Pieces, outer: NDArray[np.bool_]) -> None:
+        """``outer``: which pieces begin a word."""
+        self.pieces, self.outer = pieces, outer
         self.runs = RunNumbers()
-        self.outer = np.asarray(
-            [not pieces.token(number).startswith("##") for number in range(pieces.vocab_size)], np.bool_
-        )
         self.ids = np.zeros(0, np.uint32)  # the pieces of all runs, one after another
         self.starts = np.zeros(0, np.bool_)  # whether each starts a word
         self.first = np.zeros(0, np.int64)  # where those of a run begin, and how many they are
@@ -197,12 +222,12 @@ class _PieceTable:
         return self.ids[index], self.starts[index], counts
 
     def _learn(self, new: list[str]) -> None:
-        """Plain words go through the tokenizer as one text, whose pieces fall apart at the words."""
+        """Runs of one word go through the tokenizer as one text, whose pieces fall apart at the words."""
         if not new:
             return
-        is_plain = [word.isascii() and word.isalnum() and len(word) <= _MAX_WORD for word in new]
+        is_plain = _are_one_word(new)
         plain = np.flatnonzero(is_plain)
-        text = " ".join(new[place] for place in plain)
+        text = " ".join(new[place] for place in plain.tolist())
         (ids,) = self._encode([text])
         starts = self.outer[ids]
         borders = np.append(np.flatnonzero(starts), len(ids))
@@ -211,7 +236,7 @@ class _PieceTable:
         count[plain] = np.diff(borders)
         first = np.zeros(len(new), np.int64)
         first[plain] = borders[:-1]
-        others = np.flatnonzero(~np.asarray(is_plain))
+        others = np.flatnonzero(~is_plain)
         found_ids, found_starts = [ids], [starts]
         for place, more in zip(others, self._encode([new[place] for place in others]), strict=True):
             found_ids.append(more)
@@ -257,20 +282,17 @@ class ChunkEncoder:
 
     def __init__(self, pieces: Pieces) -> None:
         self.pieces = pieces
-        self.table = _PieceTable(pieces)
         self.plain = PlainEncoder(pieces)
+        self.table = _PieceTable(pieces, self.plain.outer)
 
     @staticmethod
     def fits(pieces: Pieces) -> bool:
         """Whether runs are independent for this tokenizer."""
-        normalizer = pieces.description.get("normalizer") or {}
         splitter = pieces.description.get("pre_tokenizer") or {}
         return (
             pieces.kind == "wordpiece"
             and pieces.description["model"]["continuing_subword_prefix"] == "##"
-            and normalizer.get("type") == "BertNormalizer"
-            and bool(normalizer.get("clean_text"))
-            and bool(normalizer.get("handle_chinese_chars"))
+            and bool(pieces.bert_normalizer.get("handle_chinese_chars"))
             and splitter.get("type") == "BertPreTokenizer"
             and all(token["special"] for token in pieces.description["added_tokens"])
         )
@@ -294,34 +316,62 @@ class ChunkEncoder:
         if len(text) == len(data) or not (how.kanji or may_lack_spaces(data)):
             return self._runs(_Block(documents, how, text, data))
         # Where no space parts words, a run holds several: they are sought document by document.
-        parts = [(apart, list(some)) for apart, some in groupby(documents, lambda one: how.lacks_spaces(one.text))]
-        return joined([self.plain.encode(some) if apart else self._runs(_Block(some, how)) for apart, some in parts])
+        return self._parted(documents, [how.lacks_spaces(one.text) for one in documents])
+
+    def _parted(self, documents: list[Document], plainly: list[bool]) -> EncodedBlock:
+        """Some documents in the plain way, all others by runs."""
+        how, parts = self.pieces.segmentation, itertools.groupby(zip(documents, plainly, strict=True), itemgetter(1))
+        return joined(
+            [
+                self.plain.encode([one for one, _ in some])
+                if plain
+                else self._runs(_Block([one for one, _ in some], how))
+                for plain, some in parts
+            ]
+        )
 
     def _runs(self, block: "_Block") -> EncodedBlock:
         if len(self.table.runs) > _MAX_RUNS:
-            self.table = _PieceTable(self.pieces)
+            self.table = _PieceTable(self.pieces, self.plain.outer)
         starts, ends = find_runs(block.bytes, block.is_ascii)
+        cut = block.cuts_runs(starts, ends)
+        if any(cut):
+            return self._parted(block.documents, cut)
         ids, word_starts, counts = self.table.expand(block.data, starts, ends)
         if block.word_at is not None:
-            self._segmented(word_starts, block.word_at, ends, counts)
+            self._segmented(block, block.word_at, (starts, ends), word_starts, counts)
         # A run belongs to the last sentence that begins before the run's end.
         border = np.append(np.searchsorted(ends, block.sentence_starts, side="right"), len(ends))
         border[0] = 0
         before = np.append(0, np.cumsum(counts))
         return keep_full(ids, word_starts, np.diff(before[border]), block.sentences_a_document)
 
-    @staticmethod
     def _segmented(
-        word_starts: NDArray[np.bool_],
+        self,
+        block: "_Block",
         word_at: NDArray[np.bool_],
-        ends: NDArray[np.int64],
+        runs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        word_starts: NDArray[np.bool_],
         counts: NDArray[np.int64],
     ) -> None:
-        """A run starts a word only if the segmenter began one since the end of the run before."""
-        words_before = np.append(0, np.cumsum(word_at))[ends]
-        begins_word = np.diff(words_before, prepend=0) > 0
-        first = (np.cumsum(counts) - counts)[counts > 0]
-        word_starts[first] &= begins_word[counts > 0]
+        """A run starts a word only if the segmenter began one since the end of the run before. Where it is several words, to
+        the segmenter or to the tokenizer (rare ideographs, Latin letters with marks), its pieces are looked at one by one."""
+        starts, ends = runs
+        words_before = np.append(0, np.cumsum(word_at))
+        first = np.cumsum(counts) - counts
+        outer_before = np.append(0, np.cumsum(word_starts))
+        several = outer_before[first + counts] - outer_before[first] > 1
+        several |= words_before[ends] > words_before[starts + 1]
+        several &= (counts > 1) & block.segmented[starts]
+        begins_word = np.diff(words_before[ends], prepend=0) > 0
+        word_starts[first[counts > 0]] &= begins_word[counts > 0]
+        for run in np.flatnonzero(several).tolist():
+            found = self.plain.find_pieces(block.data[starts[run] : ends[run]].decode())[1]
+            place = np.append(
+                np.flatnonzero((block.bytes[starts[run] : ends[run]] & 0xC0) != 0x80), ends[run] - starts[run]
+            )
+            before = words_before[np.append(ends[run - 1] if run else 0, starts[run] + place[found])]
+            word_starts[first[run] : first[run] + counts[run]] = before[1:] > before[:-1]
 
 
 class _Block:
@@ -335,6 +385,7 @@ class _Block:
         self, documents: list[Document], how: Segmentation, text: str | None = None, data: bytes | None = None
     ) -> None:
         """``text``, ``data``: the documents joined, where that is done already."""
+        self.documents = documents
         text = _BETWEEN.join(document.text for document in documents) if text is None else text
         sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
         self.bases = np.cumsum(sizes) - sizes
@@ -345,10 +396,22 @@ class _Block:
         border = np.append(np.searchsorted(self.sentence_starts, self.bases), len(self.sentence_starts))
         self.sentences_a_document = np.diff(border)
         self.word_at: NDArray[np.bool_] | None = None
+        self.segmented = np.zeros(0, np.bool_)  # of each byte: whether its document is cut by the Chinese dictionary
         if not self.is_ascii:
             place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
             self.sentence_starts = place[self.sentence_starts]
-            self.word_at = self._words(documents, place, how)
+            if not how.kanji and has_han(text):
+                self.word_at = self._words(documents, place, how)
+
+    def cuts_runs(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bool]:
+        """Which documents have a sentence that begins inside a run, as after a rare mark that no space follows."""
+        places = self.sentence_starts
+        inside = np.searchsorted(starts, places) != np.searchsorted(ends, places, side="right")
+        document = np.repeat(np.arange(len(self.documents)), self.sentences_a_document)
+        found = np.zeros(len(self.documents), np.bool_)
+        found[document[inside]] = True
+        cut: list[bool] = found.tolist()
+        return cut
 
     def _sentence_starts(self, text: str, documents: list[Document]) -> NDArray[np.int64]:
         if all(document.sentences is None for document in documents):
@@ -370,7 +433,8 @@ class _Block:
         chinese = np.flatnonzero(dictionary)
         if not len(chinese):
             return None
-        word_at = np.repeat(~dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
+        self.segmented = np.repeat(dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
+        word_at = ~self.segmented
         words = how.cut(_BETWEEN.join(documents[number].text for number in chinese))
         lens = np.fromiter(map(len, words), np.int64, len(words))
         starts = np.cumsum(lens) - lens

@@ -11,7 +11,10 @@ from firth.core.config import Config
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.words import find_words, split_sentences
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import find_words, without_invisible
+
+_PARTS_WORDS = "\u200b"  # unseen, and no word itself
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class PlainEncoder:
         ids, starts, lens, per_document = [], [], [], []
         for document in documents:
             sentences = sentences_of(document)
-            found, ends, outer = self._pieces(document.text if sentences else "")  # white space alone is no sentence
+            found, ends, outer = self.find_pieces(
+                document.text if sentences else ""
+            )  # white space alone is no sentence
             place = np.searchsorted([start for start, _ in sentences], ends, side="left") - 1
             place = np.clip(place, 0, None)
             lens.append(np.bincount(place, minlength=len(sentences)))
@@ -75,7 +80,7 @@ class PlainEncoder:
             np.concatenate(ids), np.concatenate(starts), np.concatenate(lens).astype(np.int64), per_document
         )
 
-    def _pieces(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.bool_]]:
+    def find_pieces(self, text: str) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.bool_]]:
         """Ids, where each piece ends in the text, and whether it is an outer one (WordPiece)."""
         if self.pieces.byte_ids is not None:
             encoding = self.pieces.encode(text, add_special=False, read_special=False)
@@ -138,7 +143,9 @@ class WordEncoder:
     def words(self, sentence: str, chinese: bool) -> list[str]:
         if chinese and not self.rules.whitespace_only:
             # cut as it is written, as texts are when a model reads them: the dictionary knows some words by capitals
-            found = [word for word in self.rules.segmentation.cut(sentence) if not word.isspace()]
+            found = [word for word in self.rules.segmentation.cut(without_invisible(sentence)) if not word.isspace()]
+            if _PARTS_WORDS in sentence:
+                found = [word for word in found if word != _PARTS_WORDS]
             return [word.lower() for word in found] if self.rules.lowercase else found
         if self.rules.lowercase:
             sentence = sentence.lower()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ class CorpusInfo(Config):
     dtype: str
     reading: ReadingConfig
     sources: list[SourceInfo]
+    layouts: dict[str, int] = Field(default_factory=dict)  # how text files were cut into documents, and how many so
     heldout_share: float
     duplicates_removed: int | None
     loss: LossInfo | None = None  # not in corpora of earlier versions
@@ -181,12 +182,12 @@ class Corpus:
         return fingerprint_of(self.info.checksums)
 
 
-def read_facts(folder: Path) -> Any:
+def read_facts(folder: Path) -> object:
     """What ``corpus.json`` says, of any kind of corpus that this version reads."""
     data = read_json(folder / "corpus.json")
     if isinstance(data, dict) and data.get("format") != FORMAT:
         raise FirthError(
-            f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, wanted {FORMAT}); prepare it again"
+            f"{folder / 'corpus.json'}: made by another version of Firth (format {data.get('format')}, expected {FORMAT}); prepare it again"
         )
     return data
 

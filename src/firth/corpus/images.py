@@ -293,7 +293,7 @@ class AugmentConfig(Config):
     )
     color: Annotated[float, Field(ge=0, lt=1)] = 0.0  # brightness, contrast and saturation change by this share at most
     mix_prob: Annotated[float, Field(ge=0, le=1)] = 0.0  # share of images that are mixed with another one
-    cutmix_share: Annotated[float, Field(ge=0, le=1)] = (
+    cutmix_prob: Annotated[float, Field(ge=0, le=1)] = (
         1.0  # of those: by a rectangle (cutmix), the rest by a sum (mixup)
     )
     mix_alpha: Annotated[float, Field(gt=0)] = 1.0  # of the beta distribution of shares
@@ -338,7 +338,7 @@ def mix(first_CHW: Floats, second_CHW: Floats, seed: int, place: int, config: Au
     """The mixture, and what share of it is the first image."""
     draws = generator(seed, place, _SHARE)
     share = float(draws.beta(config.mix_alpha, config.mix_alpha))
-    if float(uniform(seed, place, _WHERE)) >= config.cutmix_share:
+    if float(uniform(seed, place, _WHERE)) >= config.cutmix_prob:
         return (share * first_CHW + (1 - share) * second_CHW).astype(np.float32), share
     _, height, width = first_CHW.shape
     rows, columns = round(height * (1 - share) ** 0.5), round(width * (1 - share) ** 0.5)

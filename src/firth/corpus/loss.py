@@ -4,6 +4,8 @@ Case (where it is folded), white space, invisible characters and the choice betw
 count. The sample is drawn by hashes of the documents, so it does not depend on workers.
 """
 
+import functools
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,23 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.config import Config
+from firth.core.registry import TokensConfig
 from firth.corpus.encoded import WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.words import split_words
+from firth.tokenizers.words import INVISIBLE, split_words
 
 LOSS_WARNING = 0.001
 UNKNOWN_WARNING = 0.01
 _EXCERPT_BYTES = 3000
 _EXCERPTS = 200
 _SPREAD, _ALL = 0x9E3779B97F4A7C15, (1 << 64) - 1
-_INVISIBLE = dict.fromkeys(
-    [code for code in range(0xA0) if unicodedata.category(chr(code)) == "Cc"] + [0xAD, 0x200B, 0x2060, 0xFEFF]
-)
-_TRIED_WORDS = 2000
+_UNSEEN = re.compile(f"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b{INVISIBLE}]")  # other controls are white space
+_FORMS = ("<wide>", "<narrow>", "<font>", "<noBreak>", "<vertical>", "<initial>", "<medial>", "<final>", "<isolated>")
+_TURKISH = str.maketrans("Iİ", "ıi")
+_TRIED_WORDS, _AT_ONCE = 2000, 100
 _SHOWN = 3
 
-RoundTrip = Callable[[str], str]
+RoundTrip = Callable[[list[str]], list[str]]
 
 
 class LossExample(Config):
@@ -42,7 +45,7 @@ class LossInfo(Config):
 
     characters: int
     lost: int
-    form_only: int  # of the lost ones: another form of the same character came back (NFKC: ！ as !, ﬁ as fi)
+    form_only: int  # of the lost ones: another form of the same character came back (！ as !, ﬁ as fi)
     examples: list[LossExample]
 
     @property
@@ -55,62 +58,64 @@ class LossInfo(Config):
 
 
 class Sample:
-    """Excerpts of the documents with the smallest hashes."""
+    """Excerpts of the documents with the smallest hashes; what is repeated is in it once."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[int, bytes]] = []
+        self.kept: dict[int, bytes] = {}
         self.limit = _ALL
 
     def add(self, hashes: NDArray[np.uint64], texts: list[bytes]) -> None:
         for number, data in zip(hashes.tolist(), texts, strict=True):
             for place in range(0, len(data), _EXCERPT_BYTES):
                 key = (number + place) * _SPREAD & _ALL
-                if key <= self.limit:
-                    self.kept.append((key, data[place : place + _EXCERPT_BYTES]))
+                if key <= self.limit and key not in self.kept:
+                    self.kept[key] = data[place : place + _EXCERPT_BYTES]
         if len(self.kept) > 2 * _EXCERPTS:
             self._shrink()
 
     def _shrink(self) -> None:
-        self.kept = nsmallest(_EXCERPTS, self.kept)
+        self.kept = {key: self.kept[key] for key in nsmallest(_EXCERPTS, self.kept)}
         if len(self.kept) == _EXCERPTS:
-            self.limit = self.kept[-1][0]
+            self.limit = max(self.kept)
 
     def texts(self) -> list[str]:
         """The excerpts; a character that was cut through is left out."""
         self._shrink()
-        return [data.decode("utf-8", "ignore") for _, data in self.kept]
+        return [data.decode("utf-8", "ignore") for data in self.kept.values()]
 
 
 def pieces_round_trip(pieces: Pieces) -> RoundTrip:
-    """Text to ids and back; what is written in a text is never special."""
+    """Texts to ids and back; what is written in a text is never special."""
 
-    def back(text: str) -> str:
+    def back(texts: list[str]) -> list[str]:
         if pieces.byte_ids is not None:
-            return pieces.decode(pieces.encode(text, add_special=False, read_special=False).ids.tolist())
+            found = (pieces.encode(text, add_special=False, read_special=False) for text in texts)
+            return [pieces.decode(one.ids.tolist()) for one in found]
         with pieces.reading(special=False) as backend:
-            ids = backend.encode(text, add_special_tokens=False).ids
-        return pieces.decode(ids)
+            ids = [one.ids for one in backend.encode_batch_fast(texts, add_special_tokens=False)]
+        return pieces.decode_batch(ids)
 
     return back
 
 
 def words_round_trip(rules: WordRules) -> RoundTrip:
-    """Text to words and back, where every word is in the vocabulary."""
+    """Texts to words and back, where every word is in the vocabulary."""
     encoder = WordEncoder(rules)
-    return lambda text: " ".join(encoder.words(text, rules.segmentation.is_chinese(text)))
+    return lambda texts: [" ".join(encoder.words(text, rules.segmentation.is_chinese(text))) for text in texts]
 
 
 def measure_loss(texts: Iterable[str], round_trip: RoundTrip, lowercase: bool) -> LossInfo:
     """What does not come back, with the words that show it most often."""
     characters = lost = form_only = 0
     damaged: list[str] = []
-    for text in texts:
-        wanted, found = _comparable(text, lowercase), _comparable(round_trip(text), lowercase)
+    texts = list(texts)
+    for text, back in zip(texts, round_trip(texts), strict=True):
+        wanted, found = _compared(text, back, lowercase, _is_turkish(text))
         characters += len(wanted)
         if wanted != found:
             missing = _missing(wanted, found)
             lost += missing
-            form_only += max(missing - _missing(*(unicodedata.normalize("NFKC", one) for one in (wanted, found))), 0)
+            form_only += max(missing - _missing(*("".join(map(_plain_form, one)) for one in (wanted, found))), 0)
             damaged.append(text)
     examples = _examples(damaged, round_trip, lowercase)
     return LossInfo(characters=characters, lost=lost, form_only=form_only, examples=examples)
@@ -120,8 +125,30 @@ def _missing(wanted: str, found: str) -> int:
     return (Counter(wanted) - Counter(found)).total()
 
 
+@functools.lru_cache(4096)
+def _plain_form(char: str) -> str:
+    """The character without its width, ligature or place in the word. Exponents, fractions, circled and squared letters mean
+    something else than what they are made of; of Thai, Lao and Korean NFKC makes other letters."""
+    kind = unicodedata.decomposition(char).partition(" ")[0]
+    plain = unicodedata.normalize("NFKC", char)
+    letters = kind == "<compat>" and not any("\u0e00" <= one < "\u0f00" or "\u1100" <= one < "\u1200" for one in plain)
+    return plain if letters or kind in _FORMS else char
+
+
+def _is_turkish(text: str) -> bool:
+    """Whether I is no capital i in it."""
+    return "ı" in text or "İ" in text
+
+
+def _compared(text: str, back: str, lowercase: bool, turkish: bool) -> tuple[str, str]:
+    """Both so that they are equal where nothing is lost."""
+    if lowercase and turkish:
+        text, back = text.translate(_TURKISH), back.replace("i\u0307", "i")
+    return _comparable(text, lowercase), _comparable(back, lowercase)
+
+
 def _comparable(text: str, lowercase: bool) -> str:
-    text = "".join(text.translate(_INVISIBLE).split())
+    text = "".join(_UNSEEN.sub("", text).split())
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold() if lowercase else text)
 
 
@@ -133,36 +160,53 @@ def _examples(texts: list[str], round_trip: RoundTrip, lowercase: bool) -> list[
         if len(counts) > _TRIED_WORDS:
             break
     found: list[LossExample] = []
-    for word, _ in counts.most_common(_TRIED_WORDS):
-        back = round_trip(word)
-        if _comparable(word, lowercase) != _comparable(back, lowercase):
-            found.append(LossExample(text=word[:40], back=back[:40]))
-            if len(found) == _SHOWN:
-                break
+    turkish = any(map(_is_turkish, texts))
+    words = [word for word, _ in counts.most_common(_TRIED_WORDS)]
+    for start in range(0, len(words), _AT_ONCE):
+        some = words[start : start + _AT_ONCE]
+        for word, back in zip(some, round_trip(some), strict=True):
+            before, after = _compared(word, back, lowercase, turkish)
+            if before != after:
+                found.append(LossExample(text=word[:40], back=back[:40]))
+        if len(found) >= _SHOWN:
+            break
     if texts and not found:
-        found.append(LossExample(text=f"{texts[0][:40]}…", back=f"{round_trip(texts[0])[:40]}…"))
-    return found
+        (back,) = round_trip(texts[:1])
+        found.append(LossExample(text=f"{texts[0][:40]}…", back=f"{back[:40]}…"))
+    return found[:_SHOWN]
 
 
-def loss_warnings(loss: LossInfo, unknown_share: float, stripped: bool, kind: str) -> list[str]:
-    """What the user should know, a sentence each with what to do."""
+def loss_warnings(
+    loss: LossInfo, unknown_share: float, tokens: TokensConfig, given: bool, where: str = ""
+) -> list[str]:
+    """What the user should know, a sentence each with what to do. ``given``: the tokenizer was not learned here;
+    ``where``: of which part of the text."""
     found = []
-    if stripped and loss.lost:
+    if tokens.strip_accents and loss.lost and unknown_share <= UNKNOWN_WARNING:
         found.append(
-            f"marks are stripped from letters, as in uncased BERT, and {loss.share:.2%} of the characters are lost ({loss.shown()}); "
+            f"{where}marks are stripped from letters, as in uncased BERT, and {loss.share:.2%} of the characters are lost ({loss.shown()}); "
             "train a vocabulary of your own without --strip-accents, or use a tokenizer that keeps them"
         )
     elif (severe := (loss.lost - loss.form_only) / max(loss.characters, 1)) > LOSS_WARNING:
         found.append(
-            f"{severe:.2%} of the characters cannot be got back from the {kind} ({loss.shown()}); "
-            "--tokens bpe keeps everything, a larger --vocab-size or --byte-fallback keeps what is rare"
+            f"{where}{severe:.2%} of the characters cannot be got back from the {tokens.kind} ({loss.shown()}); {_remedy(tokens, given)}"
         )
     if unknown_share > UNKNOWN_WARNING:
         found.append(
-            f"{unknown_share:.1%} of the tokens are unknown, more than {UNKNOWN_WARNING:.0%}; choose a larger --vocab-size, "
-            "--byte-fallback, --tokens bpe, or a tokenizer made for this language"
+            f"{where}{unknown_share:.1%} of the tokens are unknown, more than {UNKNOWN_WARNING:.0%}; {_remedy(tokens, given)}"
         )
     return found
+
+
+def _remedy(tokens: TokensConfig, given: bool) -> str:
+    """What keeps more of the text."""
+    if given:
+        return "leave out --tokenizer to learn a vocabulary of this text, or give one that is made for it"
+    if tokens.kind == "characters":
+        return "choose a larger --vocab-size, or --tokens bpe, which keeps everything"
+    if tokens.byte_fallback or tokens.kind not in ("wordpiece", "unigram"):
+        return "--tokens bpe keeps everything"
+    return "--tokens bpe keeps everything, a larger --vocab-size or --byte-fallback keeps what is rare"
 
 
 def unsegmented(texts: Iterable[str], segmentation: Segmentation = PLAIN) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 A document is the set of its sequences of nine characters, case and white space folded, so all scripts are treated alike. The share of
 equal numbers in two signatures estimates the Jaccard similarity of the sets, with a deviation of sqrt(s(1-s)/125). Documents that
-have all numbers of one band in common are compared; at a similarity of 0.8 that is all but one pair in ten thousand. Of each
-band the first document is remembered. A document takes about a kilobyte of memory.
+have all numbers of one band in common are compared. Bands are as long as they can be, five numbers at most, to find 95 % of the
+pairs at the threshold: at 0.8 all but one pair in ten thousand. Of each band the first document is remembered. A document
+takes about a kilobyte of memory.
 
 N documents, K numbers of a signature, B bands.
 """
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SHINGLE = 9
-_BANDS, _ROWS = 25, 5
-NUM_HASHES = _BANDS * _ROWS
+NUM_HASHES = 125
+_MOST_ROWS, _LEAST_ROWS = 5, 2  # numbers of a band; with one of them nearly all documents are compared
+_FOUND = 0.95  # share of the pairs at the threshold that are compared
 _TOGETHER = 2048  # sequences that are hashed at a time
 _BUFFER = 1 << 16  # band keys before they are sorted
 Keys = NDArray[np.uint64]
@@ -27,7 +29,18 @@ def _odd_numbers(count: int, seed: int) -> Keys:
     return drawn * np.uint64(2) + np.uint64(1)
 
 
-_POWERS, _FACTORS, _BAND_FACTORS = _odd_numbers(_SHINGLE, 1), _odd_numbers(NUM_HASHES, 2), _odd_numbers(_ROWS, 3)
+_POWERS, _FACTORS, _BAND_FACTORS = _odd_numbers(_SHINGLE, 1), _odd_numbers(NUM_HASHES, 2), _odd_numbers(_MOST_ROWS, 3)
+
+
+def rows_of_bands(threshold: float) -> int | None:
+    """How many numbers a band has; none where even short ones find too few pairs."""
+    for rows in range(_MOST_ROWS, _LEAST_ROWS - 1, -1):
+        if 1 - (1 - threshold**rows) ** (NUM_HASHES // rows) >= _FOUND:
+            return rows
+    return None
+
+
+LEAST_SIMILARITY = next(share / 100 for share in range(1, 100) if rows_of_bands(share / 100) is not None)
 
 
 def _mixed(numbers: Keys) -> Keys:
@@ -63,7 +76,9 @@ class NearDuplicates:
     """The documents that were kept so far."""
 
     def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
+        rows = rows_of_bands(threshold)
+        assert rows is not None
+        self.threshold, self.rows = threshold, rows
         self.kept: list[Signatures] = []
         self.new: dict[int, int] = {}  # band key to document
         self.runs: list[tuple[Keys, NDArray[np.int64]]] = []  # the same, sorted
@@ -73,8 +88,10 @@ class NearDuplicates:
         return np.asarray([self._is_near(row) for row in found_NK], np.bool_)
 
     def _is_near(self, signature_K: Signatures) -> bool:
-        bands = signature_K.reshape(_BANDS, _ROWS).astype(np.uint64)
-        keys_B = _mixed((bands * _BAND_FACTORS).sum(1, dtype=np.uint64) + np.arange(_BANDS, dtype=np.uint64))
+        size = NUM_HASHES // self.rows
+        bands = signature_K[: size * self.rows].reshape(size, self.rows).astype(np.uint64)
+        factors = _BAND_FACTORS[: self.rows]
+        keys_B = _mixed((bands * factors).sum(1, dtype=np.uint64) + np.arange(size, dtype=np.uint64))
         alike = {self.new[key] for key in keys_B.tolist() if key in self.new}
         for keys, documents in self.runs:
             places = np.minimum(np.searchsorted(keys, keys_B), len(keys) - 1)

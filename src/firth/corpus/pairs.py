@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from firth.core.config import Config, local_path
 from firth.core.errors import FirthError
@@ -33,6 +34,7 @@ from firth.corpus.format import (
     fingerprint_of,
     read_facts,
 )
+from firth.corpus.loss import LossInfo
 from firth.tokenizers.pieces import Pieces
 
 SIDES = ("source", "target")
@@ -65,6 +67,8 @@ class PairsInfo(Config):
     sources: list[SourceInfo]
     languages: list[str]  # as the names of the files say; "" where they do not
     left_out: dict[str, int]  # pairs, by reason
+    loss: dict[str, LossInfo] = Field(default_factory=dict)  # of each side; not in corpora of earlier versions
+    warnings: list[str] = Field(default_factory=list)
     train: PairSplitInfo
     heldout: PairSplitInfo
     checksums: dict[str, str]
@@ -144,6 +148,12 @@ class PairsCorpus:
     def fingerprint(self) -> str:
         """Equal for corpora with equal content."""
         return fingerprint_of(self.info.checksums)
+
+
+def as_pairs(corpus: object) -> PairsCorpus:
+    """The corpus of a training that reads pairs, whose ``open_corpus`` opens nothing else."""
+    assert isinstance(corpus, PairsCorpus)
+    return corpus
 
 
 def is_pairs(folder: Path) -> bool:

@@ -21,6 +21,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -76,7 +77,7 @@ def working_folder(out: Path) -> Iterator[Path]:
                 yield folder
         except Interrupted:
             raise
-        except (FirthError, OSError) as error:
+        except Exception as error:  # a missing package and too little memory, too
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, FirthError):
                 error.args = (str(error).replace(str(folder), str(out)),)
@@ -117,14 +118,14 @@ class Block(NamedTuple):
 class PartMaker:
     """Turns numbered blocks of documents into part files."""
 
-    def __init__(self, rules: WordRules | Path, folder: Path) -> None:
-        """``rules``: those of words, or where the tokenizer of pieces is."""
+    def __init__(self, rules: WordRules | Path | Pieces, folder: Path) -> None:
+        """``rules``: those of words, or the tokenizer of pieces."""
         self.folder = folder
         self.words: WordEncoder | None = None
         if isinstance(rules, WordRules):
             self.words = WordEncoder(rules)
         else:
-            self.pieces = Pieces.load(rules)
+            self.pieces = Pieces.load(rules) if isinstance(rules, Path) else rules
             self.encoder = block_encoder(self.pieces)
 
     def make(self, number: int, block: Block) -> None:
@@ -423,35 +424,44 @@ class Worker:
         cast(BinaryIO, self.process.stdout).close()
 
 
+PackedFolder = tuple[tuple[str, bytes], ...]
+"""The files of a tokenizer on their way to other machines."""
+
+
+def pack_folder(folder: Path) -> PackedFolder:
+    return tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
+
+
+@lru_cache(maxsize=2)  # of both sides of a pair
+def unpack_pieces(packed: PackedFolder) -> Pieces:
+    """A worker keeps what it has loaded for the next job."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in packed:
+            (Path(folder) / name).write_bytes(content)
+        return Pieces.load(Path(folder))
+
+
 class ClusterWorker:
     """The same on a Ray cluster: blocks go out as jobs, arrays come back and are written here. Nothing need be shared but
     what Ray carries; the tokenizer goes to each node once."""
 
     def __init__(self, cluster: Cluster, rules: WordRules | Path, parts: Path) -> None:
         self.cluster, self.parts = cluster, parts
-        if isinstance(rules, WordRules):
-            self.rules = cluster.put(rules)
-        else:
-            self.rules = cluster.put({path.name: path.read_bytes() for path in sorted(rules.iterdir())})
+        self.rules = cluster.put(rules.model_dump_json() if isinstance(rules, WordRules) else pack_folder(rules))
 
     def make(self, number: int, block: Block) -> None:
         write_part(self.parts, number, self.cluster.call(_encode_block, self.rules, block))
 
 
-_kept: dict[str, PartMaker] = {}
+@lru_cache(maxsize=1)
+def _maker_there(rules: str | PackedFolder) -> PartMaker:
+    known = WordRules.model_validate_json(rules) if isinstance(rules, str) else unpack_pieces(rules)
+    return PartMaker(known, Path())
 
 
-def _encode_block(rules: WordRules | dict[str, bytes], block: Block) -> Arrays:
-    """One job of a cluster. A worker keeps what it has loaded for the next one."""
-    key = repr(rules) if isinstance(rules, WordRules) else hashlib.sha256(b"\0".join(rules.values())).hexdigest()
-    if key not in _kept:
-        _kept.clear()
-        with tempfile.TemporaryDirectory() as folder:
-            if not isinstance(rules, WordRules):
-                for name, content in rules.items():
-                    (Path(folder) / name).write_bytes(content)
-            _kept[key] = PartMaker(rules if isinstance(rules, WordRules) else Path(folder), Path())
-    return _kept[key].encode(block)
+def _encode_block(rules: str | PackedFolder, block: Block) -> Arrays:
+    """One job of a cluster."""
+    return _maker_there(rules).encode(block)
 
 
 def main() -> None:

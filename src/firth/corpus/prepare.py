@@ -7,7 +7,6 @@ same command continues from what is there; what is wrong with the input leaves n
 
 import shutil
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -17,14 +16,15 @@ import numpy as np
 
 from firth.core.config import check_engine, usable_cores
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, behind_link, checksum, read_json, release_memory, replace_folder, write_json
+from firth.core.files import atomic_folder, behind_link, checksum, read_json, replace_folder, write_json
+from firth.core.memory import release_memory
 from firth.core.registry import TokensConfig
 from firth.core.storage import Cluster
 from firth.core.types import Progress
 from firth.corpus.encoded import WordRules
 from firth.corpus.format import CorpusInfo, SourceInfo, SplitInfo
 from firth.corpus.loss import Sample, loss_warnings, measure_loss, pieces_round_trip, unsegmented, words_round_trip
-from firth.corpus.near import NearDuplicates, signatures
+from firth.corpus.near import LEAST_SIMILARITY, NearDuplicates, Signatures, signatures
 from firth.corpus.parts import (
     Block,
     ClusterWorker,
@@ -39,7 +39,8 @@ from firth.corpus.parts import (
     merge_types,
     working_folder,
 )
-from firth.data.readers import Document, ReadingConfig, read_dictionary, read_documents
+from firth.corpus.script_sample import CASE_KEPT, has_dotless_i, script_sample
+from firth.data.readers import Document, ReadingConfig, find_layouts, read_dictionary, read_documents
 from firth.data.sources import Source, find_sources, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation
@@ -47,7 +48,6 @@ from firth.tokenizers.vocabulary import train_pieces
 
 _BLOCK_BYTES = 1_000_000
 _HASHES = 2.0**64
-_SCRIPT_CHARS = 100_000  # of the text, by which its scripts are known
 Sentences = list[list[tuple[int, int]] | None]
 
 
@@ -79,34 +79,40 @@ def prepare(
         raise FirthError(f"heldout is {heldout}: it is a share of the documents, at least 0 and below 1")
     if workers is not None and workers < 1:
         raise FirthError(f"workers is {workers}: at least 1 is needed")
-    if near_duplicates is not None and not 0 < near_duplicates <= 1:
-        raise FirthError(f"near_duplicates is {near_duplicates}: it is a similarity, above 0 and at most 1")
+    if near_duplicates is not None and not LEAST_SIMILARITY <= near_duplicates <= 1:
+        raise FirthError(
+            f"near_duplicates is {near_duplicates}: it is a similarity from {LEAST_SIMILARITY} (below it pairs are missed) to 1"
+        )
     reading = reading or ReadingConfig()
-    if tokenizer is not None:
-        tokens = _described(tokenizer, tokens)
+    pieces = None if tokenizer is None else _given_pieces(tokenizer, tokens)
+    tokens = tokens if pieces is None else described(pieces, tokens)
     with working_folder(out) as staging:
         sources = _spool_stdin(inputs, staging, reading)
         share = (
             heldout if heldout is not None else (0.05 if sum(source.size for source in sources) < 20_000_000 else 0.01)
         )
-        given = Pieces.load(tokenizer).segmentation if tokenizer and segmentation is None else PLAIN
-        how, advice = _segmentation(sources, reading, given, dictionary, segmenter, tokens)
+        given = pieces.segmentation if pieces is not None and segmentation is None else PLAIN
+        sample = list(script_sample(sources, reading)) if pieces is None or given.plain else []
+        how, advice = _segmentation(sample, given, dictionary, segmenter, tokens)
         how, advice = (how, advice) if segmentation is None else (segmentation, [])
-        settings, before = _settings(sources, tokens, reading, tokenizer, share, deduplicate), stamps(sources)
+        if pieces is None and tokens.lowercase and has_dotless_i(sample):
+            tokens, advice = tokens.replace(lowercase=False), [*advice, CASE_KEPT]
+        settings, before = _settings(sources, tokens, reading, pieces, share, deduplicate), stamps(sources)
         settings |= {"near_duplicates": near_duplicates}
         begin(staging, settings | ({} if how.plain else {"segmentation": how.model_dump(mode="json")}))
         job = _Job(staging, sources, tokens, reading, share, deduplicate, progress or (lambda event: None), how, advice)
+        job.given = pieces is not None
         job.near = None if near_duplicates is None else NearDuplicates(near_duplicates)
         job.cluster = Cluster(address, workers) if remote else None
         job.check()
-        job.tokenizer(tokenizer)
+        job.tokenizer(pieces)
+        del pieces
         num_parts = job.parts(workers or usable_cores())
         require_unchanged(sources, before)
         return job.finish(num_parts, out)
 
 
-def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
-    """The settings of tokens as the given tokenizer has them."""
+def _given_pieces(tokenizer: Path, tokens: TokensConfig) -> Pieces:
     if tokens.kind == "words":
         raise FirthError(f"{tokenizer}: a corpus of words has no tokenizer; leave it out or choose other --tokens")
     pieces = Pieces.load(tokenizer)
@@ -114,6 +120,11 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
         raise FirthError(
             f"{tokenizer}: this tokenizer keeps accents; leave out --strip-accents, or leave out --tokenizer"
         )
+    return pieces
+
+
+def described(pieces: Pieces, tokens: TokensConfig) -> TokensConfig:
+    """The settings of tokens as the given tokenizer has them."""
     kind = pieces.kind if pieces.kind != "other" else tokens.kind
     return tokens.replace(
         kind=kind,
@@ -124,14 +135,13 @@ def _described(tokenizer: Path, tokens: TokensConfig) -> TokensConfig:
 
 
 def _segmentation(
-    sources: list[Source],
-    reading: ReadingConfig,
+    sample: list[str],
     given: Segmentation,
     dictionary: Path | None,
     segmenter: str,
     tokens: TokensConfig,
 ) -> tuple[Segmentation, list[str]]:
-    """The given one, else what fits the beginning of the text; the user's words come after those of the given one."""
+    """The given one, else what fits a sample of the text; the user's words come after those of the given one."""
     words = read_dictionary(dictionary) if dictionary is not None else []
     if words and tokens.word_split == "whitespace":
         raise FirthError(f"{dictionary}: words are split at white space only; leave out --dictionary or --word-split")
@@ -139,16 +149,7 @@ def _segmentation(
         return given.replace(dictionary=tuple(dict.fromkeys((*given.dictionary, *words)))), []
     if tokens.word_split == "whitespace":
         return PLAIN, []
-
-    def sample() -> Iterator[str]:
-        room = _SCRIPT_CHARS
-        for document in read_documents(sources, reading):
-            yield document.text[:room]
-            room -= len(document.text)
-            if room <= 0:
-                return
-
-    return choose_segmentation(sample(), words, segmenter)
+    return choose_segmentation(sample, words, segmenter)
 
 
 def _spool_stdin(inputs: list[str], staging: Path, reading: ReadingConfig) -> list[Source]:
@@ -169,7 +170,7 @@ def _settings(
     sources: list[Source],
     tokens: TokensConfig,
     reading: ReadingConfig,
-    tokenizer: Path | None,
+    pieces: Pieces | None,
     share: float,
     deduplicate: bool,
 ) -> dict[str, object]:
@@ -182,12 +183,11 @@ def _settings(
         ]
         for source in sources
     ]
-    fingerprint = Pieces.load(tokenizer).fingerprint if tokenizer else None
     return {
         "files": files,
         "tokens": tokens.model_dump(),
         "reading": reading.model_dump(),
-        "tokenizer": fingerprint,
+        "tokenizer": None if pieces is None else pieces.fingerprint,
         "heldout": share,
         "deduplicate": deduplicate,
     }
@@ -218,6 +218,8 @@ class _Job:
         self.seen = SeenHashes(staging) if deduplicate else None
         self.near: NearDuplicates | None = None
         self.cluster: Cluster | None = None
+        self.given = False  # whether the tokenizer was learned elsewhere
+        self.pieces: Pieces | None = None  # the given ones, as long as this process needs them
         self.removed = 0
         self.sample = Sample()
         self.total_bytes = sum(source.size for source in sources)
@@ -236,7 +238,7 @@ class _Job:
                 f"{self.sources[0].name}: no document in it, only white space or empty fields; check the file and its --column"
             )
 
-    def tokenizer(self, given: Path | None) -> None:
+    def tokenizer(self, given: Pieces | None) -> None:
         """Trains or copies the tokenizer, unless an earlier run did."""
         goal = self.staging / "tokenizer"
         if self.tokens.kind == "words" or goal.is_dir():
@@ -256,13 +258,15 @@ class _Job:
                 yield left_out
 
         notes: list[str] = []
-        pieces = Pieces.load(given) if given else train_pieces(sample, self.tokens, notes)
+        pieces = given or train_pieces(sample, self.tokens, notes)
         pieces.segmentation = self.segmentation
         write_json(self.staging / "notes.json", notes)
         with atomic_folder(goal) as folder:
             pieces.save(folder)
-        del pieces
-        release_memory()
+        self.pieces = given
+        if given is None:
+            del pieces
+            release_memory()
 
     def _notes(self) -> list[str]:
         """What was to be said when the vocabulary was learned, in this run or an earlier one."""
@@ -274,16 +278,12 @@ class _Job:
         if self.near is None:
             yield from (self._block(texts, sentences) for texts, sentences in self._read())
             return
-        waiting: deque[tuple[list[bytes], Sentences]] = deque()
-
-        def jobs() -> Iterator[tuple[list[bytes]]]:
-            for texts, sentences in self._read():
-                waiting.append((texts, sentences))
-                yield (texts,)
-
-        found = self.cluster.ordered(signatures, jobs()) if self.cluster else (signatures(*one) for one in jobs())
-        for some in found:
-            texts, sentences = waiting.popleft()
+        found: Iterable[tuple[tuple[list[bytes], Sentences], Signatures]]
+        if self.cluster is None:
+            found = ((one, signatures(one[0])) for one in self._read())
+        else:
+            found = self.cluster.paired(signatures, self._read(), lambda one: one[:1])
+        for (texts, sentences), some in found:
             fresh = np.flatnonzero(~self.near.add(some)).tolist()
             self.removed += len(texts) - len(fresh)
             yield self._block([texts[place] for place in fresh], [sentences[place] for place in fresh])
@@ -319,9 +319,12 @@ class _Job:
         folder.mkdir(exist_ok=True)
         rules: WordRules | Path = self._word_rules() if self.tokens.kind == "words" else self.staging / "tokenizer"
         wanted = min(num_workers, 1 + self.unpacked_bytes // (2 * _BLOCK_BYTES))
+        if wanted > 1 or self.cluster is not None:
+            self.pieces = None
+            release_memory()
         if self.cluster is not None:
             remote = ClusterWorker(self.cluster, rules, folder)
-            return self._run_parts(folder, remote.make, self.cluster.num_cpus)
+            return self._run_parts(folder, remote.make, 2 * self.cluster.num_cpus)  # one is ready when another is done
         makers: list[Worker | PartMaker] = []
         idle: SimpleQueue[Worker | PartMaker] = SimpleQueue()
 
@@ -334,7 +337,7 @@ class _Job:
 
         try:  # a signal may come while they start
             for _ in range(wanted):
-                makers.append(PartMaker(rules, folder) if wanted == 1 else Worker(rules, folder))
+                makers.append(PartMaker(self.pieces or rules, folder) if wanted == 1 else Worker(rules, folder))
                 idle.put(makers[-1])
             return self._run_parts(folder, make, wanted)
         finally:
@@ -385,7 +388,7 @@ class _Job:
             fingerprint = checksum(self.staging / "tokenizer" / "words.txt")[:16]
             round_trip = words_round_trip(self._word_rules())
         else:
-            pieces = Pieces.load(self.staging / "tokenizer")
+            pieces = self.pieces or Pieces.load(self.staging / "tokenizer")
             vocab_size, fingerprint = pieces.vocab_size, pieces.fingerprint
             round_trip = pieces_round_trip(pieces)
         shutil.copytree(self.staging / "tokenizer", goal / "tokenizer")
@@ -405,6 +408,7 @@ class _Job:
             dtype=dtype,
             reading=self.reading,
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in self.sources],
+            layouts=find_layouts(self.sources, self.reading),
             heldout_share=self.share,
             duplicates_removed=None if self.seen is None and self.near is None else self.removed,
             loss=loss,
@@ -412,9 +416,10 @@ class _Job:
             dictionary=len(self.segmentation.dictionary),
             simplified=bool(self.segmentation.traditional),
             warnings=[
-                *loss_warnings(loss, unknown / max(tokens, 1), self.tokens.strip_accents, self.tokens.kind),
+                *loss_warnings(loss, unknown / max(tokens, 1), self.tokens, self.given),
                 *self.advice,
                 *self._notes(),
+                *_repeated(totals, self.share),
             ],
             checksums={
                 str(file.relative_to(goal)): checksum(file) for file in sorted(goal.rglob("*")) if file.is_file()
@@ -426,6 +431,17 @@ class _Job:
         replace_folder(goal, out)
         shutil.rmtree(self.staging, ignore_errors=True)
         return info
+
+
+def _repeated(totals: dict[str, dict[str, int]], share: float) -> list[str]:
+    """A sentence where so many documents are held out that some must be repeated many times: equal ones stay together."""
+    held, documents = (totals["heldout"]["documents"], sum(found["documents"] for found in totals.values()))
+    if held <= share * documents + 6 * (share * documents) ** 0.5 + 6:
+        return []
+    return [
+        f"{held / documents:.0%} of the documents are held out, not {share:.0%}: some are repeated many times, and equal ones are "
+        "held out together; --deduplicate keeps one of each"
+    ]
 
 
 def _finish(pending: Iterable[Future[None]]) -> set[Future[None]]:

@@ -6,7 +6,7 @@ than ``max_ratio`` times as long as the other; given test files are never filter
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -18,16 +18,21 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import behind_link, checksum, disk_errors, replace_folder, write_json
 from firth.core.registry import TokensConfig
+from firth.core.storage import Cluster
 from firth.core.types import Progress
 from firth.corpus.format import SourceInfo
+from firth.corpus.loss import LossInfo, Sample, loss_warnings, measure_loss, pieces_round_trip
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
-from firth.corpus.parts import check_goal, hash_bytes, working_folder
+from firth.corpus.parts import PackedFolder, check_goal, hash_bytes, pack_folder, unpack_pieces, working_folder
+from firth.corpus.prepare import described
+from firth.corpus.script_sample import CASE_KEPT, has_dotless_i
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
 from firth.data.sources import Source, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.vocabulary import train_pieces
 
 _TOGETHER = 2000
+Columns = list[list[list[int]]]
 _HASHES = 2.0**64
 
 
@@ -50,8 +55,10 @@ def prepare_pairs(
     filters: PairFilters | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> PairsInfo:
-    """Makes the corpus ``out``; ``dev`` are files for testing, otherwise a share of the pairs is held out."""
+    """Makes the corpus ``out``; ``dev`` are files for testing, otherwise a share of the pairs is held out. A cluster encodes;
+    the files are read and written here."""
     out = behind_link(out)
     check_goal(out, overwrite)
     if tokens.kind == "words":
@@ -67,7 +74,7 @@ def prepare_pairs(
             shutil.rmtree(old) if old.is_dir() else old.unlink()
         job = _Job(staging / "corpus", sources, dev_sources, tokens, reading or PairsReadingConfig(), share)
         job.progress = progress or (lambda event: None)
-        job.filters = filters or PairFilters()
+        job.filters, job.cluster = filters or PairFilters(), cluster
         files, before = [*sources, *dev_sources], stamps([*sources, *dev_sources])
         job.learn(tokenizer, separate)
         info = job.write()
@@ -118,6 +125,7 @@ class _Job:
 
     filters: PairFilters
     progress: Progress
+    cluster: Cluster | None
 
     def __init__(
         self,
@@ -132,6 +140,9 @@ class _Job:
         self.tokens, self.reading, self.share = tokens, reading, share
         self.left_out = {"empty": 0, "long": 0, "ratio": 0}
         self.pieces: list[Pieces] = []
+        self.given, self.notes = False, list[str]()
+        self.samples = {side: Sample() for side in SIDES}
+        self.counts = {side: [0, 0] for side in SIDES}  # tokens of each side, and those of them that are unknown
 
     def learn(self, given: Path | None, separate: bool) -> None:
         """One tokenizer for both sides, or one for each; a large corpus is sampled."""
@@ -145,12 +156,16 @@ class _Job:
                 if limit >= _HASHES - 2 or hash_bytes(b"sample" + pair.source.encode()) <= limit:
                     yield from (pair[side] for side in sides)
 
+        if given is None and self.tokens.lowercase and has_dotless_i(islice(sample(0, 1), _TOGETHER)):
+            self.tokens, notes = self.tokens.replace(lowercase=False), [CASE_KEPT]
         if given is not None:
             self.pieces = [Pieces.load(given)]
+            self.given, self.tokens = True, described(self.pieces[0], self.tokens)
         elif separate:
             self.pieces = [train_pieces(partial(sample, side), self.tokens, notes) for side in (0, 1)]
         else:
             self.pieces = [train_pieces(lambda: sample(0, 1), self.tokens, notes)]
+        self.notes = notes
         if notes:
             self.progress({"event": "examples", "lines": notes})
         for pieces in self.pieces:
@@ -184,7 +199,7 @@ class _Job:
         if not splits["train"].pairs:
             counts = ", ".join(f"{count} {reason}" for reason, count in self.left_out.items())
             raise FirthError(f"{self.sources[0].name}: no pair is left for training ({counts}); check the files")
-        names = self.sources + self.dev
+        names, languages, loss = self.sources + self.dev, self._languages(), self._loss()
         info = PairsInfo(
             tokens=self.tokens,
             separate=len(self.pieces) > 1,
@@ -193,8 +208,10 @@ class _Job:
             target_vocab_size=vocab_sizes[-1],
             dtype=dtype,
             sources=[SourceInfo(name=source.name, bytes=source.size) for source in names],
-            languages=self._languages(),
+            languages=languages,
             left_out=self.left_out,
+            loss=loss,
+            warnings=[*self._warnings(loss, languages), *self.notes],
             checksums={
                 str(file.relative_to(self.goal)): checksum(file)
                 for file in sorted(self.goal.rglob("*"))
@@ -209,14 +226,45 @@ class _Job:
     def _encoded(self, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, tuple[list[int], list[int]], int]]:
         """Pairs with the ids of both sides and how many of them are unknown."""
         stream = iter(pairs)
-        while block := list(islice(stream, _TOGETHER)):
-            columns = []
-            for side, pieces in enumerate((self.pieces[0], self.pieces[-1])):
-                columns.append(encode_ids(pieces, [pair[side].strip() for pair in block]))
+        blocks = iter(lambda: list(islice(stream, _TOGETHER)), [])
+        for block, columns in self._encoded_blocks(blocks):
+            self._take_sample(block)
             for pair, source, target in zip(block, *columns, strict=True):
-                unknown = sum(number == self.pieces[0].unk_id for number in source)
-                unknown += sum(number == self.pieces[-1].unk_id for number in target)
-                yield pair, (source, target), unknown
+                found = 0
+                for side, ids, pieces in zip(SIDES, (source, target), (self.pieces[0], self.pieces[-1]), strict=True):
+                    unknown = 0 if pieces.unk_id is None else ids.count(pieces.unk_id)
+                    self.counts[side][0] += len(ids)
+                    self.counts[side][1] += unknown
+                    found += unknown
+                yield pair, (source, target), found
+
+    def _take_sample(self, block: list[Pair]) -> None:
+        """Also of pairs that will be left out: nothing may be left of a side because nothing of it is known."""
+        for place, side in enumerate(SIDES):
+            texts = [pair[place].strip().encode() for pair in block]
+            self.samples[side].add(np.asarray([hash_bytes(text) for text in texts], np.uint64), texts)
+
+    def _loss(self) -> dict[str, LossInfo]:
+        """What of each side cannot be got back from its tokens."""
+        return {
+            side: measure_loss(self.samples[side].texts(), pieces_round_trip(pieces), self.tokens.lowercase)
+            for side, pieces in zip(SIDES, (self.pieces[0], self.pieces[-1]), strict=True)
+        }
+
+    def _warnings(self, loss: dict[str, LossInfo], languages: list[str]) -> list[str]:
+        found: list[str] = []
+        for side, language in zip(SIDES, languages, strict=True):
+            tokens, unknown = self.counts[side]
+            where = f"{side}{f' ({language})' if language else ''}: "
+            found += loss_warnings(loss[side], unknown / max(tokens, 1), self.tokens, self.given, where)
+        return found
+
+    def _encoded_blocks(self, blocks: Iterator[list[Pair]]) -> Iterator[tuple[list[Pair], Columns]]:
+        if self.cluster is None:
+            return ((block, _encode_sides(self.pieces, block)) for block in blocks)
+        folders = (self.goal / name for name in ("tokenizer", "tokenizer-target")[: len(self.pieces)])
+        packed = self.cluster.put(tuple(pack_folder(folder) for folder in folders))
+        return self.cluster.paired(_encode_there, blocks, lambda block: (packed, block))
 
     def _reason(self, source_len: int, target_len: int) -> str:
         """Why a pair is left out; one is added to both lengths so that a word may become a few."""
@@ -237,6 +285,16 @@ class _Job:
         return [
             ending if re.fullmatch(r"[a-z]{2,3}([-_][a-z]+)?", ending) and ending != "txt" else "" for ending in endings
         ]
+
+
+def _encode_sides(pieces: Sequence[Pieces], block: Sequence[Pair]) -> Columns:
+    """The ids of the source and of the target of each pair."""
+    return [encode_ids(one, [pair[side].strip() for pair in block]) for side, one in enumerate((pieces[0], pieces[-1]))]
+
+
+def _encode_there(packed: tuple[PackedFolder, ...], block: list[Pair]) -> Columns:
+    """One job of a cluster."""
+    return _encode_sides([unpack_pieces(one) for one in packed], block)
 
 
 def encode_ids(pieces: Pieces, texts: list[str]) -> list[list[int]]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, import_extra
+from firth.core.files import foreign_errors, shorten
 from firth.data.sources import find_sources
 from firth.data.tables import open_table
 
@@ -125,7 +126,7 @@ def _in_table(file: Path, path_column: str | None = None, label_column: str | No
 
 def _in_arrays(file: Path) -> list[ImageExample]:
     """uint8 ``images`` [N, height, width(, C)] and ``labels`` [N]; nothing is unpickled."""
-    try:
+    with foreign_errors(file, "a whole npz of plain arrays"):
         with zipfile.ZipFile(file) as inside:
             size = sum(entry.file_size for entry in inside.infolist())
         if size > _MAX_ARRAY_BYTES:
@@ -133,10 +134,6 @@ def _in_arrays(file: Path) -> list[ImageExample]:
         with np.load(file, allow_pickle=False) as arrays:
             pixels = next((arrays[name] for name in _ARRAYS if name in arrays), None)
             labels = next((arrays[name] for name in _LABELS if name in arrays), None)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise FirthError(
-            f"{file}: not a whole npz of plain arrays ({str(error).splitlines()[0]}); copy it again"
-        ) from None
     if pixels is None or pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         raise FirthError(f"{file}: needs an array 'images', uint8 [N, height, width] or [N, height, width, channels]")
     if labels is not None and labels.shape != (len(pixels),):
@@ -180,7 +177,7 @@ def decode_image(data: bytes, name: str, size: int, channels: int = 3, max_pixel
     except images.DecompressionBombError as error:
         raise FirthError(f"{name}: too many pixels to be decoded ({error}); make it smaller first") from None
     except Exception as error:  # whatever a decoder says about damaged bytes
-        reason = str(error).partition("<")[0].splitlines()[0].strip() if str(error) else type(error).__name__
+        reason = shorten(str(error).partition("<")[0] or error)
         raise FirthError(f"{name}: not a whole png, jpeg or webp image ({reason}); replace or remove it") from None
 
 

@@ -103,12 +103,16 @@ PAIRS = (
     ("question1", "question2"),
     ("question", "sentence"),
 )
-SINGLES = ("text", "sentence", "review", "content", "comment", "sentence1", "text_a", "premise", "question")
+_USUAL = ("text", "sentence", "review", "content", "comment", "sentence1", "text_a", "premise", "question")
+_FREE = "body message tweet document description abstract title 文本 内容 正文 评论 句子 问题 标题".split()
+SINGLES = (*_USUAL, *_FREE)
 LABELS = (
-    "label labels gold_label score quality is_duplicate similarity sentiment class category target rating stars".split()
-)
+    "label labels gold_label score quality is_duplicate similarity sentiment class category target rating stars "
+    "topic topics relation intent emotion genre 标签 类别 分类 类型 情感 "
+    "kategorie klasse etikett catégorie categorie classe étiquette categoría categoria etiqueta"
+).split()
 SCORES = ("score", "similarity")
-_NAMED = {name for pair in PAIRS for name in pair} | set(SINGLES)
+_NAMED = {name for pair in PAIRS for name in pair} | set(_USUAL)
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,7 @@ def choose_columns(table: Table, columns: Columns, labelled: bool) -> Chosen:
         raise FirthError(f"{table.source.name}: no rows in this file; check the path")
     first = [str(field).strip() for field in table.head[0][1]]
     wanted = [name for name in (columns.text, columns.second, columns.label) if name is not None]
-    if any(field.lower() in _NAMED for field in first) or any(
-        name in first and not name.isdecimal() for name in wanted
-    ):
+    if _is_header(first) or any(name in first and not name.isdecimal() for name in wanted):
         return _by_name(table, first, columns, labelled, header=True)
     for name in wanted:
         if not name.isdecimal():
@@ -153,6 +155,12 @@ def choose_columns(table: Table, columns: Columns, labelled: bool) -> Chosen:
                 f"{table.where(1)}: no column '{name}': {nearest(name, first)}; give its name, or its number from 1"
             )
     return _without_header(table, columns, labelled)
+
+
+def _is_header(first: list[str]) -> bool:
+    """A usual name of a text, or any two names: a word such as title may be a label as well."""
+    lower = {field.lower() for field in first}
+    return bool(lower & _NAMED) or len(lower & {*_FREE, *LABELS}) > 1
 
 
 def _by_name(table: Table, names: list[str], columns: Columns, labelled: bool, header: bool) -> Chosen:
@@ -241,8 +249,9 @@ def _shape(table: Table, rows: list[list[str]], labelled: bool) -> Chosen:
     if num == 10 and all(row[1].startswith("main-") and is_number(row[9]) for row in full):
         return Chosen(7, 8, 9, False, 10, "score")
     if num > 3:
+        shown = ", ".join(f"{place} {field.strip()[:20]}" for place, field in enumerate(rows[0], 1))
         raise FirthError(
-            f"{table.where(1)}: {num} columns and no header with known names; choose the columns with --text, --second and --label, by number from 1"
+            f"{table.where(1)}: {num} columns ({shown[:200]}) and no header with known names; choose them with --text and --label (and --second), by name or by number"
         )
     label = min(range(num) if num == 2 else (0, 2), key=lambda place: _unlike_labels(columns[place]))
     if not labelled and _too_many(columns[label]):
@@ -315,10 +324,20 @@ def read_texts(
     return [_with_score(example) for example in found] if scores else found
 
 
-def stream_texts(path: str, columns: Columns | None = None, encoding: str = "utf-8") -> Iterator[TextExample]:
-    """Streams examples in constant memory; labels, if any, are the strings of the file."""
+def stream_texts(
+    path: str, columns: Columns | None = None, encoding: str = "utf-8", separator: str | None = None
+) -> Iterator[TextExample]:
+    """Streams examples in constant memory; labels, if any, are the strings of the file, cut at a ``separator``."""
     for source in find_sources([path]):
-        yield from _examples(*_opened(source, columns, encoding, labelled=False))
+        yield from _examples(*_opened(source, columns, encoding, labelled=False), separator)
+
+
+def has_column(path: str, name: str, encoding: str = "utf-8") -> bool:
+    """Whether all tables of a path have a column of this name or number."""
+    tables = (open_table(source, encoding) for source in find_sources([path]))
+    names = [table.names or ([str(field) for field in table.head[0][1]] if table.head else []) for table in tables]
+    places = [{*(one.strip().lower() for one in some), *map(str, range(1, len(some) + 1))} for some in names]
+    return all(name.strip().lower() in some for some in places)
 
 
 _PREFIX = "__label__"
@@ -412,7 +431,7 @@ def _listed(example: TextExample) -> TextExample:
             )
         raise FirthError(
             f"{example.where}: '{example.label}' is no list of labels, and other lines have one; write [\"{example.label}\"], "
-            "or name what stands between labels with --label-separator"
+            "or name the separator of labels with --label-separator"
         )
     return example
 

@@ -1,4 +1,4 @@
-"""Parallel text: two line-aligned files, TSV, jsonl or TMX, optionally compressed (.gz, .zst).
+"""Parallel text: two line-aligned files, TSV, jsonl or TMX, optionally compressed.
 
 Pairs are streamed in order, including empty ones: the corpus filters and counts them.
 """
@@ -15,11 +15,12 @@ from typing import BinaryIO, NamedTuple, cast
 
 from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
-from firth.data.sources import PACKINGS, Source, numbered_lines, open_source, shown_name
+from firth.data.sources import PACKINGS, Source, marked_encoding, numbered_lines, open_source, shown_name
 from firth.data.tables import json_values
 from firth.tokenizers.words import whole_characters
 
 _FORMATS = {".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tmx": "tmx"}
+_HEAD_BYTES = 1 << 20
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 _CODES = {"bpt", "ept", "ph", "it", "ut", "sub"}  # inside a TMX segment: markup of the original file
 
@@ -62,8 +63,15 @@ def _source(path: Path) -> Source:
 
 
 def _has_columns(source: Source) -> bool:
-    """Whether the first line has a tab, in any encoding."""
-    return any("\t" in line for _, line in itertools.islice(numbered_lines(source, "latin-1"), 1))
+    """Whether the first line has a tab, in any encoding: of those with two or four bytes for each sign there are zeros."""
+    with open_source(source) as handle:
+        raw = handle.read(_HEAD_BYTES)
+    encoding = marked_encoding(raw, "utf-8")
+    if encoding == "utf-8":
+        encoding = "latin-1"
+        if b"\0" in raw:
+            encoding = "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"
+    return "\t" in raw.decode(encoding, "replace").partition("\n")[0]
 
 
 def read_pairs(sources: list[Source], config: PairsReadingConfig) -> Iterator[Pair]:

@@ -1,6 +1,7 @@
-"""Reads text files, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``)."""
+"""Reads text files, json, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``)."""
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
@@ -10,8 +11,10 @@ from firth.core.config import Config
 from firth.core.errors import FirthError, nearest
 from firth.data.containers import arrow_batches, read_docx, read_pdf, read_tar
 from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
-from firth.data.tables import NUM_SNIFFED, find_delimiter, json_values
-from firth.tokenizers.words import ENDS, whole_characters
+from firth.data.tables import NUM_SNIFFED, find_delimiter, json_list, json_values, table_format
+from firth.tokenizers.segmentation import MAX_WORD_CHARS, MAX_WORDS
+from firth.tokenizers.sentences import ENDS
+from firth.tokenizers.words import whole_characters
 
 Fields: TypeAlias = Mapping[str, object]
 """The other columns of a document's row, by name."""
@@ -27,7 +30,9 @@ class Document(NamedTuple):
 
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
-_MAX_WORDS, _MAX_WORD_CHARS = 1_000_000, 100
+_MANY_FILES = 10  # each is one document
+_FULL_LINE = 20  # characters of text without spaces; shorter ones are titles
+_FEW_SPACES = 0.05  # of the characters: Chinese and Japanese, not Korean
 _ENDS = (*".!?…\"'”’»」』)）:;：；", *ENDS)
 
 
@@ -83,8 +88,8 @@ def _joined(sentences: list[str]) -> Document:
 def detect_layout(source: Source, encoding: str, num_files: int) -> str:
     """Guesses the layout from the first lines. Ten files or more: one document per ``file``. Blank lines between
     lines that end like sentences: ``blank``; between other lines (wrapped prose, verse): ``file``. No blank
-    lines: one document per ``line``, unless the lines look wrapped."""
-    if num_files >= 10:
+    lines: one document per ``line``, unless the lines look wrapped (about as long as each other)."""
+    if num_files >= _MANY_FILES:
         return "file"
     block = next(text_blocks(source, encoding), "")
     head = [line.strip() for line in block.split("\n", _HEAD_LINES)[:_HEAD_LINES]]
@@ -99,8 +104,22 @@ def detect_layout(source: Source, encoding: str, num_files: int) -> str:
     if "" in head:
         return "blank" if ended >= 0.7 else "file"
     lengths = sorted(len(line) for line in full)
-    wrapped = len(full) >= 5 and ended < 0.5 and lengths[-1] <= 120 and lengths[len(lengths) // 2] >= 0.7 * lengths[-1]
-    return "file" if wrapped else "line"
+    if len(full) < 5 or ended >= 0.5 or lengths[-1] > 120:
+        return "line"
+    # without spaces a line is broken at any character, so that only lines that end a paragraph are shorter
+    unspaced = sum(line.count(" ") for line in full) < _FEW_SPACES * sum(lengths)
+    place, least = (
+        (3 * len(full) // 10, max(lengths[-1] - 1, _FULL_LINE)) if unspaced else (len(full) // 2, 0.7 * lengths[-1])
+    )
+    return "file" if lengths[place] >= least else "line"
+
+
+def find_layouts(sources: list[Source], config: ReadingConfig) -> dict[str, int]:
+    """How the text files are cut into documents, and how many of them so."""
+    texts = [source for source in sources if source.format == "txt"]
+    if config.layout != "auto" or len(texts) >= _MANY_FILES:
+        return {config.layout if config.layout != "auto" else "file": len(texts)} if texts else {}
+    return dict(Counter(detect_layout(source, config.encoding, len(texts)) for source in texts))
 
 
 def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Document]:
@@ -126,6 +145,21 @@ def _jsonl(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Docu
             )
         if value.strip():
             yield Document(whole_characters(value), fields=others)
+
+
+def _json(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+    """A list of records; or what was named .json and has one in each line."""
+    if table_format(source, config.encoding) == "jsonl":
+        yield from _jsonl(source, config, fields)
+        return
+    for number, row in json_list(source, config.encoding):
+        value = _field(source, number, row, config.column)
+        if value is not None and not isinstance(value, str):
+            raise FirthError(
+                f"{source.name}: '{config.column}' of record {number:,} is not a string but {type(value).__name__}; fix it or choose another --column"
+            )
+        if value and value.strip():
+            yield Document(whole_characters(value), fields=_without(row, config.column) if fields else None)
 
 
 def _without(row: Fields, column: str) -> Fields:
@@ -234,6 +268,7 @@ def _tar(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Docume
 
 
 _READERS: dict[str, Callable[[Source, ReadingConfig, bool], Iterator[Document]]] = {
+    "json": _json,
     "jsonl": _jsonl,
     "csv": _table,
     "tsv": _table,
@@ -281,19 +316,21 @@ def read_texts(path: str, column: str = "text", encoding: str = "utf-8") -> Iter
 
 def read_dictionary(path: Path) -> list[str]:
     """A word a line; what follows white space (jieba's counts and tags) is left out, as are lines that begin with #."""
+    if path.is_dir():
+        raise FirthError(f"{path}: a folder, not a dictionary; name the file with one word a line")
     words: list[str] = []
     for number, line in numbered_lines(find_sources([str(path)], "txt")[0], "utf-8"):
         word = line.split()[0] if line.split() else ""
         if not word or word.startswith("#"):
             continue
-        if len(word) > _MAX_WORD_CHARS:
+        if len(word) > MAX_WORD_CHARS:
             raise FirthError(
-                f"{path}:{number}: a word of more than {_MAX_WORD_CHARS} characters; a dictionary has one word a line"
+                f"{path}:{number}: a word of more than {MAX_WORD_CHARS} characters; a dictionary has one word a line"
             )
         if len(word) > 1:
             words.append(word)
-        if len(words) > _MAX_WORDS:
-            raise FirthError(f"{path}: more than {_MAX_WORDS:,} words; keep those that the text has")
+        if len(words) > MAX_WORDS:
+            raise FirthError(f"{path}: more than {MAX_WORDS:,} words; keep those that the text has")
     if not words:
         raise FirthError(f"{path}: no words of two or more characters in it; write one word a line")
     return words

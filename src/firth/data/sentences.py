@@ -14,7 +14,8 @@ from firth.data.labelled import SCORES, Columns, choose_columns, is_number
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources
 from firth.data.tables import Table, open_table
-from firth.tokenizers.words import split_sentences, whole_characters
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import whole_characters
 
 Form = Literal["text", "pairs", "triplets", "scores", "nli"]
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"

@@ -2,6 +2,7 @@
 parquet) as rows with line numbers.
 """
 
+import bz2
 import codecs
 import contextlib
 import glob
@@ -9,8 +10,10 @@ import gzip
 import io
 import lzma
 import os
+import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +31,7 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".json": "json",
     ".parquet": "parquet",
     ".arrow": "arrow",
     ".docx": "docx",
@@ -35,11 +39,30 @@ FORMATS = {
     ".tar": "tar",
     ".tgz": "tar",
 }
-PACKINGS = (".gz", ".zst", ".zip")
-
-
+PACKINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_NOT_READ = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet, which is not read; save it as .csv (UTF-8)"),
+    **dict.fromkeys((".doc", ".odt", ".rtf"), "a document of a kind that is not read; save it as .docx or .txt"),
+    **dict.fromkeys(
+        (".7z", ".rar", ".lz4", ".lz", ".lzma", ".br", ".z"),
+        f"packed in a way that is not read; unpack it or pack it as one of {', '.join(PACKINGS)}",
+    ),
+}
 TEXT_ONLY = ("docx", "pdf", "tar")  # documents without columns
 _ENDINGS = ", ".join(dict.fromkeys(FORMATS.values()))
+
+
+class PassedOver(UserWarning):
+    """Of files that were named together with texts, or lie beside them, some were not read."""
+
+
+def say_passed_over(name: str, endings: Counter[str], what: str) -> None:
+    """Warns of what was not read, counted by its kind."""
+    if endings:
+        shown = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
+        more = ", ..." if len(endings) > 8 else ""
+        count = f"{endings.total():,} {what}{'s' * (endings.total() > 1)}"
+        warnings.warn(f"{name}: passed over {count} ({shown}{more})", PassedOver, stacklevel=2)
 
 
 class Meter:
@@ -63,8 +86,8 @@ class Source:
     """One input file with its format and compression."""
 
     path: Path
-    format: str  # txt, jsonl, csv, tsv, parquet, arrow, docx, pdf, tar
-    packing: str  # compression: "", ".gz", ".zst", ".zip" (with one member)
+    format: str  # txt, json, jsonl, csv, tsv, parquet, arrow, docx, pdf, tar
+    packing: str  # compression: "", ".gz", ".bz2", ".xz", ".zst", ".zip" (with one member)
     name: str  # for messages, as the user wrote it
     meter: Meter = field(default_factory=Meter, compare=False, repr=False)
 
@@ -105,6 +128,8 @@ def _describe(path: Path, format: str, otherwise: str | None = None) -> Source |
                 return None
             raise FirthError(f"{path}: contains {len(inside)} files, not one; unpack it and name the right ones")
         suffixes = [suffix.lower() for suffix in Path(inside[0]).suffixes]
+    if otherwise is not None and format == "auto" and suffixes and suffixes[-1] in _NOT_READ:
+        raise FirthError(f"{shown_name(path)}: {_NOT_READ[suffixes[-1]]} and name that")
     known = FORMATS.get(suffixes[-1]) if suffixes else None
     chosen = format if format != "auto" else known or otherwise
     return Source(path, chosen, packing, shown_name(path)) if chosen else None
@@ -135,6 +160,29 @@ def _inside(folder: Path) -> list[Path]:
     )
 
 
+def _of_folder(word: str, folder: Path, format: str) -> list[Source]:
+    """The texts of a folder; what else is there is passed over."""
+    paths = _of_dataset(folder) or [path for path in _inside(folder) if path.is_file()]
+    found = [source for source in _describe_all(paths, format) if _is_text(source, format)]
+    if not found:
+        raise FirthError(
+            f"{word}: no text in this folder (looked for {', '.join(name for name in FORMATS if name != '.json')}, also {', '.join(PACKINGS)}); name the files or their --format"
+        )
+    _say_left(word, paths, found)
+    return found
+
+
+def _is_text(source: Source, format: str) -> bool:
+    """Of what was found and not named: a .json may be anything."""
+    return source.format != "json" or format == "json"
+
+
+def _say_left(word: str, paths: list[Path], found: list[Source]) -> None:
+    read = {source.path for source in found}
+    left = (path for path in paths if path not in read and path.is_file())
+    say_passed_over(word, Counter(path.suffix.lower() or "without an ending" for path in left), "file")
+
+
 def _of_dataset(folder: Path) -> list[Path]:
     """The arrow files of a folder that ``datasets`` wrote (``save_to_disk``), in their order; nothing for other folders."""
     if (folder / "dataset_dict.json").is_file():
@@ -156,8 +204,9 @@ def _of_dataset(folder: Path) -> list[Path]:
     return paths
 
 
-def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
-    """The files that paths, folders (searched recursively, in sorted order) and globs stand for."""
+def find_sources(inputs: list[str], format: str = "auto", skip_empty: bool = False) -> list[Source]:
+    """The files that paths, folders (searched recursively, in sorted order) and globs stand for; ``skip_empty``: without the
+    empty ones of a folder that has others."""
     if not inputs:
         raise FirthError("no input: name at least one file, folder or glob, or - for standard input")
     if format != "auto" and format not in FORMATS.values():
@@ -169,18 +218,16 @@ def find_sources(inputs: list[str], format: str = "auto") -> list[Source]:
         if address is not None:
             for one in expand(address):
                 sources = _describe_all([local_path(one)], format, None if one != address else "txt")
-                found += [replace(source, name=one) for source in sources]
+                found += [replace(source, name=one) for source in sources if one == address or _is_text(source, format)]
         elif path.is_dir():
-            inside = _describe_all(_of_dataset(path) or _inside(path), format)
-            if not inside:
-                raise FirthError(
-                    f"{word}: no text in this folder (looked for {', '.join(FORMATS)}, also .gz, .zst and .zip); name the files or their --format"
-                )
-            found += inside
+            inside = _of_folder(word, path, format)
+            found += [source for source in inside if source.size] or inside if skip_empty else inside
         elif path.exists():
             found += _describe_all([path], format, "txt") or [Source(path, "txt", "", word)]
         elif matches := [Path(match) for match in sorted(glob.glob(word, recursive=True))]:
-            found += _describe_all(matches, format) or _describe_all(matches, format, "txt")
+            sources = _describe_all(matches, format) or _describe_all(matches, format, "txt")
+            _say_left(word, matches, sources)
+            found += sources
         else:
             raise FirthError(f"{word}: no such file or folder; check the path")
     for source in found:
@@ -207,6 +254,34 @@ def seekable(source: Source) -> Iterator[BinaryIO]:
         yield handle
 
 
+class _Unxz(io.RawIOBase):
+    """The content of an .xz file. Python's own reader takes as much memory as the file asks for."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self.raw, self.part = raw, self._new()
+
+    def _new(self) -> lzma.LZMADecompressor:
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_BYTES)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        while True:
+            data = b""
+            if self.part.eof:  # another stream may follow, after zeros
+                data = self.part.unused_data.lstrip(b"\0") or self.raw.read(1 << 16).lstrip(b"\0")
+                if not data:
+                    return 0
+                self.part = self._new()
+            elif self.part.needs_input and not (data := self.raw.read(1 << 16)):
+                raise EOFError("it ends too early")
+            found = self.part.decompress(data, len(buffer))
+            if found:
+                buffer[: len(found)] = found
+                return len(found)
+
+
 @contextlib.contextmanager
 def open_source(source: Source) -> Iterator[BinaryIO]:
     """The decompressed bytes; a damaged archive raises a ``FirthError``."""
@@ -218,6 +293,10 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
             meter.raw, meter.share, meter.done = raw, None, False
             if source.packing == ".gz":
                 handle = cast(BinaryIO, stack.enter_context(gzip.open(raw, "rb")))
+            elif source.packing == ".bz2":
+                handle = cast(BinaryIO, stack.enter_context(bz2.open(raw, "rb")))
+            elif source.packing == ".xz":
+                handle = io.BufferedReader(_Unxz(raw), 1 << 20)
             elif source.packing == ".zst":
                 import pyarrow
 
@@ -253,9 +332,11 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
 
 MAX_LINE_CHARS = 16_000_000
 _BLOCK_BYTES = 1 << 20
+_XZ_BYTES = 1 << 28
 
 
-def _decoder(encoding: str) -> codecs.IncrementalDecoder:
+def text_decoder(encoding: str) -> codecs.IncrementalDecoder:
+    """Refuses an encoding that does not exist, and those that are not of text."""
     try:
         found = codecs.lookup(encoding)
         if found._is_text_encoding and "\0" not in encoding:  # what Python's own open() asks
@@ -275,16 +356,29 @@ _MARKS = (  # byte order marks; that of UTF-32 begins with that of UTF-16
 )
 
 
-def _marked(raw: bytes, encoding: str) -> str:
+def marked_encoding(raw: bytes, encoding: str) -> str:
     """The encoding that a byte order mark names, where the user did not ask for another one than UTF-8."""
     if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         return encoding
     return next((name for mark, name in _MARKS if raw.startswith(mark)), encoding)
 
 
+def require_characters(text: str, encoding: str, name: str, line: int = 1) -> None:
+    """Refuses halves of characters, which some encodings (utf-7, unicode_escape) can write and no tokenizer can read."""
+    if encoding.lower() in ("utf-8", "utf8"):  # has been looked at
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line += text.count("\n", 0, error.start)
+        raise FirthError(
+            f"{name}:{line}: half a character (U+{ord(text[error.start]):04X}), which no {encoding} file of text has; fix this line or name the right --encoding"
+        ) from None
+
+
 def text_blocks(source: Source, encoding: str) -> Iterator[str]:
     """The decoded text in blocks of arbitrary boundaries, without a leading byte order mark."""
-    decoder = _decoder(encoding)
+    decoder = text_decoder(encoding)
     line = 1
     first = True
     with open_source(source) as handle:
@@ -292,8 +386,8 @@ def text_blocks(source: Source, encoding: str) -> Iterator[str]:
         while not final:
             raw = handle.read(_BLOCK_BYTES)
             final = not raw
-            if first and (marked := _marked(raw, encoding)) != encoding:
-                encoding, decoder = marked, _decoder(marked)
+            if first and (marked := marked_encoding(raw, encoding)) != encoding:
+                encoding, decoder = marked, text_decoder(marked)
             try:
                 text = decoder.decode(raw, final)
             except UnicodeDecodeError as error:
@@ -311,6 +405,7 @@ def text_blocks(source: Source, encoding: str) -> Iterator[str]:
                 raise FirthError(
                     f"{source.name}:{line}: contains NUL bytes: it is UTF-16 or not text; convert it to UTF-8 or name its --encoding"
                 )
+            require_characters(text, encoding, source.name, line)
             line += text.count("\n")
             if text:
                 yield text

@@ -74,7 +74,7 @@ def table_format(source: Source, encoding: str) -> str:
         return "tsv" if first.count("\t") > max(1, first.count(",")) else "csv"
     if first.startswith("{"):
         return "jsonl" if _whole(first) else "json"
-    return "json" if first.startswith("[") and source.path.name.endswith((".json", ".json.gz", ".json.zst")) else "tsv"
+    return "json" if source.format == "json" else "tsv"
 
 
 def _whole(line: str) -> bool:
@@ -191,6 +191,13 @@ def find_delimiter(lines: Sequence[str]) -> str:
     return next((delimiter for delimiter in ",;|" if fits(delimiter)), ",")
 
 
+def delimiter_of(source: Source, encoding: str) -> str:
+    """What parts the fields of a csv file; a comma for files of other kinds."""
+    if source.format != "csv" or not source.path.is_file():
+        return ","
+    return find_delimiter([line + "\n" for _, line in itertools.islice(numbered_lines(source, encoding), NUM_SNIFFED)])
+
+
 def _parquet(source: Source) -> Table:
     import pyarrow
     import pyarrow.parquet
@@ -201,7 +208,11 @@ def _parquet(source: Source) -> Table:
                 file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
                 names.extend(file.schema_arrow.names)
                 types.update({one.name: one.type for one in file.schema_arrow})
+                left = file.metadata.num_rows
                 for batch in file.iter_batches(batch_size=256):
+                    left -= batch.num_rows
+                    if left < 0 or not batch.num_rows:  # a damaged one goes on without end
+                        raise pyarrow.ArrowInvalid("other rows than its footer says")
                     yield map(list, zip(*(column.to_pylist() for column in batch.columns), strict=True))
         except (pyarrow.ArrowInvalid, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
@@ -243,9 +254,11 @@ def output_format(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def table_writer(path: Path, names: Sequence[str], types: Mapping[str, "pyarrow.DataType"]) -> Iterator[WriteRow]:
+def table_writer(
+    path: Path, names: Sequence[str], types: Mapping[str, "pyarrow.DataType"], delimiter: str = ","
+) -> Iterator[WriteRow]:
     """A function that writes one row of the table at ``path``; the file appears when the block ends. ``types`` are those of
-    columns that come from a parquet file."""
+    columns that come from a parquet file, ``delimiter`` is that of a csv."""
     if not path.absolute().parent.is_dir():
         raise FirthError(f"{path.parent}: no such folder; make it first, or write somewhere else")
     twice = next((name for name in names if list(names).count(name) > 1), None)
@@ -257,13 +270,13 @@ def table_writer(path: Path, names: Sequence[str], types: Mapping[str, "pyarrow.
             with _parquet_writer(handle, names, types) as write:
                 yield write
         else:
-            yield _text_writer(handle, names, format)
+            yield _text_writer(handle, names, format, delimiter)
 
 
-def _text_writer(handle: BinaryIO, names: Sequence[str], format: str) -> WriteRow:
+def _text_writer(handle: BinaryIO, names: Sequence[str], format: str, delimiter: str) -> WriteRow:
     """One line per row."""
     buffer = io.StringIO()
-    rows = csv.writer(buffer, lineterminator="\n")
+    rows = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
 
     def write(row: Sequence[object]) -> None:
         if format == "jsonl":

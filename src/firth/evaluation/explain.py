@@ -1,30 +1,40 @@
 """Why a classifier or scorer says what it says: how much each word of a text adds to the answer, by two methods.
 
-Occlusion (Zeiler and Fergus 2014; Li et al. 2016): the answer with the word minus the answer without it. It asks the model only
-for predictions, so it works on every base. Gradient x input (Shrikumar et al. 2016; Denil et al. 2014): the derivative of the score
+Occlusion (Zeiler and Fergus 2014; Li et al. 2016): the score, or the log-odds of the label, with the word minus without it (a
+probability near 1 hardly moves, whatever is left out). It asks the model only for predictions, so it works on every base. Gradient x input (Shrikumar et al. 2016; Denil et al. 2014): the derivative of the score
 before the softmax along the vectors of the word's tokens; one backward pass. Both are local: what the model would say of another
 text may differ. Where the two disagree, neither should be trusted alone, so their rank correlation is part of the result.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, Later, nearest
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
+from firth.tasks.config import ArrayNetwork
 from firth.tasks.counts import CountsTask
+from firth.tasks.fasttext import FastTextTask
 from firth.tasks.model import TaskModel
 from firth.tasks.scores import spearman
 from firth.tokenizers.words import split_words
 
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+else:
+    torch, nn = Later("torch"), Later("torch.nn")
+
 METHODS = ("both", "occlusion", "gradient")
+_LEAST = 1e-9  # probability
 _MAX_UNITS = 400  # texts with more words are explained by groups of neighbouring words
 Floats = NDArray[np.float64]
 
@@ -70,11 +80,11 @@ def explain_text(
     units = [*_units(text, second=False), *(_units(second, second=True) if second is not None else [])]
     if not units:
         raise FirthError("there is no word in this text: give one with words in it")
-    value = _value(whole, label)
+    value = whole["score"] if label is None else whole["probabilities"][label]
     note = ""
     occluded = gradients = None
     if method != "gradient":
-        occluded = value - _without_each(model, text, second, units, label)
+        occluded = _value(whole, label) - _without_each(model, text, second, units, label)
     if method != "occlusion":
         try:
             gradients = _gradient(model, text, second, units, label)
@@ -116,7 +126,13 @@ def _chosen_label(found: Prediction, label: str | None) -> str | None:
 
 
 def _value(found: Prediction, label: str | None) -> float:
-    return found["score"] if label is None else found["probabilities"][label]
+    """The score, or the log-odds of the label."""
+    if label is None:
+        return float(found["score"])
+    own = found["probabilities"][label]
+    several = "labels" in found
+    others = 1 - own if several else sum(chance for name, chance in found["probabilities"].items() if name != label)
+    return float(np.log(max(own, _LEAST)) - np.log(max(others, _LEAST)))
 
 
 def _units(text: str, second: bool) -> list[WordImportance]:
@@ -130,7 +146,7 @@ def _units(text: str, second: bool) -> list[WordImportance]:
 def _without_each(
     model: Model, text: str, second: str | None, units: Sequence[WordImportance], label: str | None
 ) -> Floats:
-    """The answer to the text without each unit in turn."""
+    """The score or log-odds of the text without each unit in turn."""
     asked: list[tuple[str, str | None]] = []
     for unit in units:
         first, other = text, second
@@ -155,7 +171,8 @@ def _gradient(
 ) -> Floats:
     if isinstance(model, TaskModel) and model.counts is not None:
         raise _Unavailable("counts of n-grams are added to what the network says")
-    if not isinstance(model, TaskModel) or isinstance(model, CountsTask):
+    without = isinstance(model, CountsTask | FastTextTask)
+    if not isinstance(model, TaskModel) or without or isinstance(model.network, ArrayNetwork):
         raise _Unavailable("this model has no network of PyTorch")
     if second is not None:
         raise _Unavailable("it reads one text, not a pair")

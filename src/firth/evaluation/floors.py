@@ -24,7 +24,8 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import build_task
 from firth.tasks.training import Task
-from firth.tokenizers.words import has_han, split_sentences, split_words
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import has_han, split_words
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -19,8 +19,8 @@ from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import find_sources
 from firth.models.shared.model import Model, TextLayers, require_layer
 from firth.reports.page import principal_plane
+from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.word_tokens import join_words
-from firth.tokenizers.words import split_sentences
 from firth.vectors.vocabulary import read_words
 
 _BLOCK = 64

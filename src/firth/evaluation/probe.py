@@ -34,7 +34,7 @@ from firth.evaluation.senses import (
 )
 from firth.models.shared.model import Model
 from firth.tasks.model import TaskModel
-from firth.tokenizers.words import split_sentences
+from firth.tokenizers.sentences import split_sentences
 
 
 class ProbeConfig(Config):

@@ -103,10 +103,10 @@ def _table(rows: list[ProbeRow]) -> str:
     most = max((len(row["layers"]) for row in rows), default=0)
     head = "".join(f"<th>{layer}</th>" for layer in range(most))
     lines = "".join(
-        f"<tr><td>{html.escape(row['name']).replace('  ', '&emsp;')}</td>"
+        f'<tr><td class="said">{html.escape(row["name"]).replace("  ", "&emsp;")}</td>'
         + "".join(f'<td class="n">{show(value)}</td>' for value in row["layers"])
         + "<td></td>" * (most - len(row["layers"]))
-        + f"<td>{html.escape(_reference(row))}</td></tr>"
+        + f'<td class="said">{html.escape(_reference(row))}</td></tr>'
         for row in rows
     )
     return f'<div class="wide"><table><tr><th>layer</th>{head}<th>reference</th></tr>{lines}</table></div>'

@@ -5,24 +5,30 @@ sections (``: name``) of lines with four words. ``#`` starts a comment. Coverage
 the vocabulary; only that share is scored.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from firth.core.errors import FirthError
-from firth.core.types import Floats
+from firth.core.errors import FirthError, nearest
+from firth.core.types import Floats, Ints, unit_rows
 from firth.data.labelled import Columns, read_texts
 from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
 from firth.data.sentences import SentenceData, read_sentence_data
+from firth.data.sources import find_sources
+from firth.data.tables import open_table
 from firth.models.shared.model import Model
+from firth.models.shared.sentences import similarities
 from firth.models.shared.static import StaticModel
 from firth.models.shared.translation_model import Translator, score_translations
-from firth.retrieval.exact import best_rows, blocks_of, unit_rows
+from firth.retrieval.build import full_name
+from firth.retrieval.exact import best_places, best_rows, blocks_of
+from firth.retrieval.search import SearchIndex
 from firth.tasks.data import Reading
-from firth.tasks.embed.scoring import pair_cosines, spearman
+from firth.tasks.embed.scoring import score_pairs
+from firth.tasks.scores import spearman
 from firth.vectors.word_vectors import WordVectors
 
 
@@ -189,10 +195,11 @@ def evaluate_translations(
     pairs = list(read_pairs(find_pair_sources([str(source), str(reference)]), PairsReadingConfig()))
     found = model.translate([pair.source for pair in pairs], beams)
     scores = score_translations(found, [pair.target for pair in pairs], model.languages[1], tokenize)
-    return {"sentences": len(pairs), **scores}
+    return {"sentences": len(pairs), **scores.together()}
 
 
 RECALLS = (1, 10, 100)
+_ASKED = 256  # questions that are compared at a time
 
 
 def average_precision(scores: Floats, right: Sequence[bool]) -> float:
@@ -234,19 +241,19 @@ def evaluate_sentences(model: Model, path: Path, reading: Reading) -> dict[str, 
         raise FirthError(
             f"{path}: classes of pairs are no scores; give scored pairs, pairs that belong together, or texts with a class"
         )
-    encode = _encoder(model)
     if data.form == "scores":
-        found = pair_cosines([one.text for one in data.examples], [one.second or "" for one in data.examples], encode)
+        first, second = [one.text for one in data.examples], [one.second or "" for one in data.examples]
+        found = score_pairs(first, second, model.encode, _similarity(model))
         wanted = [float(str(one.label)) for one in data.examples]
-        scores = {"spearman": spearman(found, wanted)}
+        scores = {"spearman": float(spearman(found, wanted))}
         if set(wanted) == {0.0, 1.0}:
             scores = {"average_precision": average_precision(found, [one == 1 for one in wanted]), **scores}
         return {**scores, "examples": len(wanted)}
     return _retrieved(model, data)
 
 
-def _encoder(model: Model, prompt: str | None = None) -> Callable[[Sequence[str]], Floats]:
-    return lambda texts: model.encode(list(texts), prompt=prompt)
+def _similarity(model: Model) -> str:
+    return "cosine" if model.sentence is None else model.sentence.config.similarity
 
 
 def _prompts(model: Model) -> tuple[str | None, str | None]:
@@ -262,10 +269,19 @@ def _retrieved(model: Model, data: SentenceData) -> dict[str, float]:
     for one in data.examples:
         right.setdefault(one.text, set()).add(place[one.second or ""])
     asked, read = _prompts(model)
-    rows, questions = unit_rows(_encoder(model, read)(list(place))), unit_rows(_encoder(model, asked)(list(right)))
-    numbers, _ = best_rows(questions, blocks_of(rows), max(RECALLS))
+    rows, questions = model.encode(list(place), prompt=read), model.encode(list(right), prompt=asked)
+    numbers = _nearest(questions, rows, _similarity(model))
     scores = retrieval_scores(numbers.tolist(), list(right.values()))
     return {**scores, "questions": len(right), "passages": len(place)}
+
+
+def _nearest(questions_QD: Floats, rows_PD: Floats, similarity: str) -> Ints:
+    """The best rows of each question."""
+    if similarity in ("cosine", "dot"):
+        asked, rows = (some if similarity == "dot" else unit_rows(some) for some in (questions_QD, rows_PD))
+        return best_rows(asked, blocks_of(rows), max(RECALLS))[0]
+    blocks = np.array_split(questions_QD, -(-len(questions_QD) // _ASKED))
+    return np.concatenate([best_places(similarities(some, rows_PD, similarity), max(RECALLS)) for some in blocks])
 
 
 def _clustered(model: Model, path: Path, columns: Columns, encoding: str) -> dict[str, float]:
@@ -276,6 +292,69 @@ def _clustered(model: Model, path: Path, columns: Columns, encoding: str) -> dic
     labels = [str(one.label) for one in examples]
     if len(set(labels)) < 2:
         raise FirthError(f"{path}: only one class, so there is nothing to tell apart; check the column (--label)")
-    rows = unit_rows(_encoder(model)([one.text for one in examples]))
+    rows = unit_rows(model.encode([one.text for one in examples]))
     clusters = KMeans(len(set(labels)), n_init=10, random_state=0).fit_predict(rows)
     return {"v_measure": v_measure(labels, clusters.tolist()), "examples": len(labels), "classes": len(set(labels))}
+
+
+# -- a search index
+
+_QUESTIONS, _IDS = ("question", "query", "text"), ("id", "document", "doc_id", "document_id", "source")
+
+
+def evaluate_index(index: SearchIndex, path: Path, reading: Reading) -> dict[str, float]:
+    """Scores of the documents that an index finds by words, by vectors and by both, for questions of a file with the ids of
+    the right documents: a row for each, so several rows of a question are several right documents."""
+    right: dict[str, set[str]] = {}
+    known: dict[str, bool] = {}
+    for where, question, given in _judged(path, reading):
+        id = next((one for one in (given, full_name(given)) if one in known or index.state.holds(one)), given)
+        if id not in known:
+            known[id] = index.state.holds(id)
+        if not known[id]:
+            raise FirthError(
+                f"{where}: no document with the id '{id}' in {index.folder}; see the ids with firth search"
+            )
+        right.setdefault(question, set()).add(id)
+    if not right:
+        raise FirthError(f"{path}: no questions in it; check the file")
+    ids = {id: number for number, id in enumerate(known)}
+    wanted = [{ids[id] for id in some} for some in right.values()]
+    modes = ("both", "words", "vectors") if index.record.model is not None else ("words",)
+    found: dict[str, float] = {}
+    for mode in modes:  # both as the index weighs them: one half alone where its weight says so
+        asked = "auto" if mode == "both" else mode
+        rankings = [[ids.get(id, -1) for id in some] for some in index.rank(list(right), max(RECALLS), asked)]
+        found |= {f"{mode}_{name}": value for name, value in retrieval_scores(rankings, wanted).items()}
+    weight = {"weight": index.record.weight} if len(modes) > 1 else {}
+    return {**found, **weight, "questions": len(right), "documents": index.record.num_documents}
+
+
+def _judged(path: Path, reading: Reading) -> Iterator[tuple[str, str, str]]:
+    """(where, question, id of a right document) of each row."""
+    for source in find_sources([str(path)]):
+        table = open_table(source, reading.encoding or "utf-8")
+        names = [str(field).strip() for field in (table.names or (table.head[0][1] if table.head else []))]
+        places = [_place(names, reading.text, _QUESTIONS, source.name), _place(names, reading.label, _IDS, source.name)]
+        headed = any(place is not None for place in places)
+        if headed and None in places and len(names) != 2:
+            raise FirthError(f"{source.name}: which columns are the question and the id? Name them: --text, --label")
+        free = [number for number in (0, 1) if number not in places]
+        first, second = (place if place is not None else free.pop(0) for place in places)
+        for number, (line, fields) in enumerate(table.rows):
+            if number == 0 and headed and table.names is None:
+                continue
+            texts = [str(fields[place] or "").strip() if place < len(fields) else "" for place in (first, second)]
+            if not all(texts):
+                raise FirthError(f"{table.where(line)}: a question and the id of a document are needed; fix this line")
+            yield table.where(line), texts[0], texts[1]
+
+
+def _place(names: Sequence[str], wanted: str | None, usual: Sequence[str], file: str) -> int | None:
+    """The column that was asked for, or one with a usual name; none where no name fits."""
+    if wanted is not None:
+        if wanted not in names:
+            raise FirthError(f"{file}: no column '{wanted}': {nearest(wanted, names)}")
+        return names.index(wanted)
+    lower = [name.lower() for name in names]
+    return next((lower.index(name) for name in usual if name in lower), None)

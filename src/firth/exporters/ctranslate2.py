@@ -13,18 +13,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError, import_extra
+from firth.core.errors import FirthError, SameProcess, import_extra
 from firth.core.files import atomic_folder, checksum, read_json
+from firth.core.record import ExportRecord, RunRecord, TranslationCheck, versions
 from firth.core.registry import spec_of_model_type
-from firth.core.run import ExportRecord, Run, RunRecord, TranslationCheck, versions
+from firth.core.run import Run
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
 from firth.decoding.steps import Beam, Hypothesis, Rules
+from firth.exporters.ctranslate2_check import check_translator
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.models.shared.encoder_decoder import EncoderDecoder, PositionTable
 from firth.models.shared.published import Weights
 from firth.models.shared.translation_model import TranslationModel, Translator
 from firth.models.shared.translator_format import load_translator
+from firth.nn.layers import without_numbers
 from firth.tokenizers.pieces import Pieces
 
 if TYPE_CHECKING:
@@ -43,11 +46,11 @@ class CTranslate2Model(Translator):
     """
 
     kind = "exported translator"
-    spec_name = "transformer"
+    engine = "ctranslate2"
 
     def __init__(
         self,
-        engine: "ctranslate2.Translator",
+        translator: "ctranslate2.Translator",
         config: EncoderDecoderConfig,
         ids: dict[str, int],
         pieces: Pieces,
@@ -61,7 +64,8 @@ class CTranslate2Model(Translator):
         super().__init__(ids, pieces, target_pieces, languages)
         self.config, self.dim, self.num_layers = config, config.hidden_dim, config.num_layers
         self.target_vocab_size = config.target_vocab_size or config.vocab_size
-        self.engine, self.room, self._num_parameters = engine, room, num_parameters
+        self._process = SameProcess("CTranslate2")
+        self._translator, self.room, self._num_parameters = translator, room, num_parameters
         self.names, self.target_names = names
         self.numbers = {name: number for number, name in enumerate(self.target_names)}
 
@@ -75,8 +79,9 @@ class CTranslate2Model(Translator):
     def search(
         self, rows: list[NDArray[np.int64]], forced: list[list[int]], beam: Beam, max_tokens: int, rules: Rules
     ) -> list[list[Hypothesis]]:
+        self._process.check()
         prefixes = [[self.target_names[number] for number in begun] for begun in forced]
-        found = self.engine.translate_batch(
+        found = self._translated(
             [[self.names[number] for number in row] for row in rows],
             target_prefix=prefixes if any(forced) else None,
             beam_size=beam.width,
@@ -92,6 +97,12 @@ class CTranslate2Model(Translator):
             return_end_token=True,
         )
         return [self._ranked(one, len(begun), beam) for one, begun in zip(found, forced, strict=True)]
+
+    def _translated(self, rows: list[list[str]], **options: object) -> "list[ctranslate2.TranslationResult]":
+        try:
+            return self._translator.translate_batch(rows, **options)
+        except (RuntimeError, ValueError) as error:
+            raise FirthError(f"CTranslate2 cannot translate this ({error}); export the model again") from None
 
     def _ranked(self, found: "ctranslate2.TranslationResult", num_forced: int, beam: Beam) -> list[Hypothesis]:
         pairs = zip(found.hypotheses, found.scores, strict=True)
@@ -114,7 +125,7 @@ def _ctranslate2() -> ModuleType:
     return import_extra("ctranslate2", "ctranslate2", "a model for CTranslate2")
 
 
-def open_engine(folder: Path) -> "ctranslate2.Translator":
+def open_translator(folder: Path) -> "ctranslate2.Translator":
     """CTranslate2's translator, with as many threads as PyTorch uses."""
     try:
         return _ctranslate2().Translator(str(folder), device="cpu", intra_threads=torch.get_num_threads())
@@ -149,6 +160,15 @@ def save_ctranslate2(
     int8: bool = False,
 ) -> None:
     """Writes a CTranslate2 folder; ``pieces`` are the tokenizers of source and target."""
+    spec = _specification(config, weights, pieces, ids)
+    spec.optimize(quantization="int8" if int8 else "float32")
+    spec.save(str(folder))
+
+
+def _specification(
+    config: EncoderDecoderConfig, weights: Weights, pieces: tuple[Pieces, Pieces], ids: dict[str, int]
+) -> "TransformerSpec":
+    """The model as CTranslate2 describes it."""
     _ctranslate2()
     from ctranslate2.specs import TransformerSpec, common_spec
 
@@ -163,7 +183,7 @@ def save_ctranslate2(
         rms_norm=config.norm == "rms",
     )
     _Filling(config, weights).fill(spec)
-    names = [_token_names(one, size) for one, size in zip(pieces, _vocab_sizes(config), strict=True)]
+    names = token_names(config, *pieces)
     spec.register_source_vocabulary(names[0])
     spec.register_target_vocabulary(names[1])
     unknown = pieces[1].unk_id
@@ -172,8 +192,7 @@ def save_ctranslate2(
     spec.config.eos_token = names[1][ids["eos_id"]]
     spec.config.layer_norm_epsilon = config.norm_eps
     spec.validate()
-    spec.optimize(quantization="int8" if int8 else "float32")
-    spec.save(str(folder))
+    return spec
 
 
 def _vocab_sizes(config: EncoderDecoderConfig) -> tuple[int, int]:
@@ -270,7 +289,6 @@ class _Filling:
             spec.beta = self.weights.get(f"{name}.bias", np.zeros_like(spec.gamma))
 
 
-_TRANSLATORS = ("marian", "t5", "firth-encoder-decoder", "firth-seq2seq")
 _COMPARED = 200  # held-out sentences
 
 
@@ -281,12 +299,15 @@ def export_ctranslate2(
     with both models."""
     if out.exists():
         raise FirthError(f"{out}: exists already; choose another name")
-    kind = read_json(source / "config.json").get("model_type") if (source / "config.json").is_file() else None
-    if kind not in _TRANSLATORS:
+    has_config = (source / "config.json").is_file()
+    kind = str(read_json(source / "config.json").get("model_type")) if has_config else ""
+    spec = spec_of_model_type(kind)
+    if spec is None or not (spec.translator or spec.translator_format):
         raise FirthError(
             f"{source}: not a translation model, and CTranslate2 needs one: name a run of transformer-tiny"
         )
-    if (source / "write.json").is_file():
+    run = Run.find(source)
+    if run is not None and run.record.kind == "write":
         raise FirthError(
             f"{source}: a run of firth finetune write, whose prefix and limits CTranslate2 cannot store; it needs a run of firth pretrain"
         )
@@ -362,14 +383,38 @@ def load_ctranslate2(folder: Path) -> CTranslate2Model:
     config = EncoderDecoderConfig.build(run.record.config, run.path)
     pieces = Pieces.load(folder)
     target_pieces = Pieces.load(folder / "target") if (folder / "target").is_dir() else pieces
-    return CTranslate2Model(
-        open_engine(folder),
+    reason = misfit(config)
+    if reason is not None:
+        raise FirthError(f"{run.path}: describes {reason}; export it again")
+    names = token_names(config, pieces, target_pieces)
+    if not {"start_id", "eos_id"} <= export.ids.keys() or not all(
+        0 <= one < len(names[1]) for one in export.ids.values()
+    ):
+        raise FirthError(f"{run.path}: special tokens outside the vocabulary; export it again")
+    spec = _specification(config, _empty_weights(config), (pieces, target_pieces), export.ids)
+    expected = {name: one.numpy() for name, one in spec.variables().items()}
+    check_translator(folder, expected, spec.config.to_dict(), names)
+    found = CTranslate2Model(
+        open_translator(folder),
         config,
         export.ids,
         pieces,
         target_pieces,
         list(export.languages),
-        token_names(config, pieces, target_pieces),
+        names,
         num_positions(config),
         run.record.parameters,
     )
+    found.spec_name = run.record.model
+    return found
+
+
+def _empty_weights(config: EncoderDecoderConfig) -> Weights:
+    """The names and shapes of the weights; no memory is taken for them."""
+    with without_numbers():
+        shapes = {name: tensor.shape for name, tensor in EncoderDecoder(config).state_dict().items()}
+    size = num_positions(config)
+    if size is not None:  # sinusoidal ones are written like learned ones
+        for side in ("encoder", "decoder"):
+            shapes[f"{side}_positions.learned.weight"] = torch.Size((size, config.hidden_dim))
+    return {name: torch.zeros(()).expand(shape) for name, shape in shapes.items()}

@@ -1,13 +1,28 @@
 """Exports encoders, tasks on them and models of images to ONNX, and compares the result with the original."""
 
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from firth.core.errors import FirthError
-from firth.core.files import atomic_folder, checksum, save_tensors
-from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
+from firth.core.files import (
+    atomic_folder,
+    checksum,
+    fingerprint,
+    lock_folder,
+    read_json,
+    replace_folder,
+    save_tensors,
+    shorten,
+    write_json,
+)
+from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
+from firth.core.run import Run, is_run
+from firth.core.storage import cache_folder
 from firth.core.types import Batch
 from firth.exporters.onnx_encoder import EncoderWriter, loudness
 from firth.exporters.onnx_graph import GraphWriter
@@ -19,12 +34,12 @@ from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.image_model import ImageModel
 from firth.models.shared.model import Model
 from firth.models.shared.sentences import SentenceModules
-from firth.tasks.answer import ComparingNetwork
+from firth.tasks.config import ArrayNetwork
 from firth.tasks.data import Reading
 from firth.tasks.model import ADDED, TaskModel
-from firth.tasks.network import TaskNetwork
+from firth.tasks.network import ComparingNetwork, TagNetwork
 from firth.tasks.predict import evaluate_task
-from firth.tasks.tag import TagNetwork
+from firth.tasks.training import AnyNetwork
 from firth.tokenizers.pieces import READ
 
 SAMPLES = (
@@ -186,8 +201,66 @@ def _output_difference(model: TaskModel, exported: TaskModel) -> float:
     return largest
 
 
-def _outputs(network: TaskNetwork, batch: Batch, task: str) -> torch.Tensor:
+def _outputs(network: AnyNetwork, batch: Batch, task: str) -> torch.Tensor:
+    if isinstance(network, ArrayNetwork):
+        texts = task in ("classify", "score")
+        count = batch.counts["task"]
+        return torch.from_numpy(
+            network.text_arrays(batch.arrays, count) if texts else network.token_arrays(batch.arrays)
+        )
     with torch.inference_mode():
         if task in ("classify", "score"):
             return network.text_scores(batch.tensors, batch.counts["task"])
         return network.token_scores(batch.tensors)
+
+
+# -- the graph that a server answers with
+
+SERVED, _GRAPH_FACTS = ".served", "graph.json"
+_LEAST_COSINE, _MOST_DIFFERENCE = 0.9999, 1e-3
+
+
+def served_graph(model: Model, source: Path) -> Model | str | None:
+    """The exported graph of an encoder or of a task on one, which answers sooner. It is made and compared with the model when
+    it is first asked for, and kept in the run's folder (of what is no run, in the cache). A sentence where it cannot be made
+    or does not agree; None where there is nothing to export."""
+    base = model.base if isinstance(model, TaskModel) else model
+    if not isinstance(base, EncoderModel) or not source.is_dir():
+        return None
+    key: dict[str, object] = {"fingerprint": fingerprint(source), "firth": versions().get("firth")}
+    own = is_run(source) and os.access(source, os.W_OK)
+    out = source / SERVED if own else cache_folder() / "served" / str(key["fingerprint"])
+    try:
+        known = read_json(out / _GRAPH_FACTS) if (out / _GRAPH_FACTS).is_file() else {}
+        if {name: known.get(name) for name in key} != key:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with lock_folder(out, "another process makes it now"):
+                known = _make_graph(model, source, out, key)
+        return str(known["refused"]) if known.get("refused") else load_onnx(out)
+    except Exception as error:
+        return shorten(error)
+
+
+def _make_graph(model: Model, source: Path, out: Path, key: dict[str, object]) -> dict[str, object]:
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".served-") as folder:
+        made = Path(folder) / "graph"
+        refused: str | None = None
+        try:
+            found = export_onnx(model, source, made, verify=True).record.export
+            checked = None if found is None else found.verified
+            if not isinstance(checked, OutputCheck) or not _agrees(checked):
+                refused = "the exported graph does not agree with the model"
+        except FirthError as error:
+            refused = shorten(error)
+        if refused is not None:
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir()
+        facts: dict[str, object] = {**key, "refused": refused}
+        write_json(made / _GRAPH_FACTS, facts)
+        replace_folder(made, out)
+    return facts
+
+
+def _agrees(checked: OutputCheck) -> bool:
+    outputs = checked.largest_output_difference or 0.0
+    return checked.smallest_cosine >= _LEAST_COSINE and max(checked.largest_difference, outputs) <= _MOST_DIFFERENCE

@@ -3,15 +3,24 @@
 B batch, T tokens, D hidden size, H heads, K head size, R rows of a table of distances.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from firth.core.errors import Later
 from firth.core.types import Inputs
 from firth.exporters.onnx_graph import GraphWriter
-from firth.models.shared.encoder import Encoder
+
+if TYPE_CHECKING:
+    import torch
+
+    from firth.models.shared.encoder import Encoder
+else:
+    torch = Later("torch")
 
 IDS, MASK, SEGMENTS, LAST = "input_ids", "attention_mask", "token_type_ids", "last_hidden_state"
 _HIDDEN_AWAY = -1e9  # added to the scores of padding: its weight is then exactly 0

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, import_extra
 from firth.core.files import write_bytes
+from firth.exporters.onnx_check import OPERATORS
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto, ValueInfoProto
@@ -64,6 +65,7 @@ class GraphWriter:
 
     def op(self, kind: str, *inputs: str, domain: str = "", **attributes: int | float | str | Sequence[int]) -> str:
         """Adds a node and returns the name of its output."""
+        assert kind in OPERATORS, f"{kind}: tell onnx_check how its shape follows"
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
         return name

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
+from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
 from firth.core.registry import find_spec
-from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
+from firth.core.run import Run
 from firth.exporters.onnx_encoder import LAST
 from firth.exporters.onnx_graph import GraphWriter
 from firth.exporters.onnx_model import GRAPH, Session
@@ -119,7 +120,7 @@ class ImageWriter:
         graph, size = self.graph, block.window**2
         windows = edge**2 // size
         with torch.no_grad():
-            bias = block.mask(edge, edge, 1).numpy()  # [1 or N, H, M, M]
+            bias = block.mask(edge, edge).numpy()  # [1 or N, H, M, M]
         width = block.block.attention.out.out_features
         cut = graph.op("Reshape", hidden, graph.ints(-1, size, width))
         found = self._block(cut, f"{name}.block", block.block, size, np.maximum(bias, np.float32(-1e9)), windows)
@@ -236,6 +237,8 @@ def _verify(model: ImageModel, exported: "OnnxImages", data: Path | None) -> Out
 class OnnxImages(ImageAnswers):
     """An exported model of images."""
 
+    engine = "onnxruntime"
+
     def __init__(self, run: Run) -> None:
         record = run.record
         assert record.export is not None
@@ -245,10 +248,9 @@ class OnnxImages(ImageAnswers):
         network = find_spec(record.model).network
         assert network is not None
         sizes = network.build(record.config, run.path).model_dump()
-        self.dim = int(self.session.outputs.get(POOLED, [0])[-1])
-        self.session.check(
-            {LAST: self.dim, POOLED: self.dim, **({LOGITS: len(self.labels)} if self.labels else {})}, [PIXELS]
-        )
+        self.dim = int(self.session.outputs.get(POOLED, (0,))[-1])
+        scores = {LOGITS: ("B", len(self.labels))} if self.labels else {}
+        self.session.check({LAST: ("B", None, self.dim), POOLED: ("B", self.dim), **scores}, [PIXELS])
         self.processing = load_processor(run.folder, sizes["image_size"], sizes["num_channels"])
         self.num_layers = sizes.get("num_layers") or sum(sizes["depths"])
         self._num_parameters = record.parameters

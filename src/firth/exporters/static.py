@@ -9,6 +9,7 @@ V tokens, D width of the model, E width of the table.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,15 +21,15 @@ from torch import nn
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder
-from firth.core.types import BATCH_TOKENS, Floats, Ints, batches_by_length, generator
+from firth.core.types import BATCH_TOKENS, Floats, Ints, batches_by_length, generator, unit_rows
 from firth.data.labelled import Columns
 from firth.data.sentences import SentenceData, read_sentence_data
 from firth.models.shared.model import Model
 from firth.models.shared.sentences import SentenceConfig, SentenceModules, framed, last_hidden
 from firth.models.shared.token_table import TokenTableModel
 from firth.nn.sentences import Normalize, pool_sequences
-from firth.retrieval.exact import unit_rows
-from firth.tasks.embed.scoring import score_examples, spearman
+from firth.tasks.embed.scoring import score_examples
+from firth.tasks.scores import spearman
 from firth.tokenizers.pieces import Pieces
 
 DIM = 256
@@ -36,6 +37,7 @@ SIF = 1e-4
 _MAX_WORDS, _FEWEST = 20_000, 5  # words that become tokens, and how often they must occur
 _COMPARED = 300  # texts of which all pairs are compared with the original
 _MAX_TEXTS = 100_000
+_UNUSED = re.compile(r"\[unused\d+\]")  # places of BERT's vocabulary that never learned
 
 
 def export_static(model: Model, source: Path, out: Path, data: Path | None = None, dim: int = DIM) -> dict[str, object]:
@@ -52,10 +54,11 @@ def export_static(model: Model, source: Path, out: Path, data: Path | None = Non
     words = _frequent_words(pieces, texts) if pieces.kind == "wordpiece" else []
     table, explained = distil(model, pieces, words, texts, dim)
     modules = SentenceModules(SentenceConfig(static=True), nn.Sequential(Normalize()))
-    found = TokenTableModel(torch.from_numpy(table), _with_words(pieces, words), modules, drops_unknown=True)
+    found = TokenTableModel(table, _with_words(pieces, words), modules, drops_unknown=True)
     facts: dict[str, object] = {
         "distilled_from": source.resolve().name,
         "words": len(words),
+        **({} if pieces.kind == "wordpiece" else {"words_note": "words become rows only with WordPiece"}),
         "explained_variance": round(explained, 4),
         "frequencies": "counted" if texts else "zipf",
         "quality": measure(model, found, examples),
@@ -78,6 +81,7 @@ def distil(
     """[V, E] for the pieces and the words behind them, and the share of variance that the components keep."""
     special = np.zeros(pieces.vocab_size + len(words), np.bool_)
     special[[*pieces.special_ids, *([pieces.unk_id] if pieces.unk_id is not None else [])]] = True
+    special[[number for number in range(pieces.vocab_size) if _UNUSED.fullmatch(pieces.token(number))]] = True
     rows = [np.asarray([number], np.int64) for number in range(pieces.vocab_size)]
     rows += pieces.batch_ids(words) if words else []
     vectors_VD = _vectors(model, rows)
@@ -100,15 +104,15 @@ def _vectors(model: Model, rows: Sequence[Ints]) -> Floats:
     tail = (
         []
         if model.sentence is None
-        else [part for part in model.sentence.modules.tail if not isinstance(part, Normalize)]
+        else [part for part in model.sentence.modules.learning if not isinstance(part, Normalize)]
     )
     whole = [framed(reader.frame, row) for row in rows]
-    found = torch.zeros(len(rows), len(config.pooling) * reader.dim)
+    found = torch.zeros(len(rows), len(config.pool) * reader.dim)
     reader.module.eval()
     with torch.inference_mode():
         for numbers in batches_by_length([len(row) for row in whole], BATCH_TOKENS, padded=not reader.module.can_pack):
             hidden_ND, lens = last_hidden(reader, [whole[number] for number in numbers.tolist()])
-            found[torch.from_numpy(numbers)] = pool_sequences(hidden_ND, lens, config.pooling)
+            found[torch.from_numpy(numbers)] = pool_sequences(hidden_ND, lens, config.pool)
         for part in tail:
             found = part(found)
     return np.nan_to_num(found.float().numpy())
@@ -172,8 +176,9 @@ def measure(model: Model, table: TokenTableModel, data: SentenceData | None) -> 
     are words of the vocabulary, drawn at random."""
     found: dict[str, object] = {}
     if data is not None and data.form != "text":
-        found |= {f"original_{name}": round(value, 4) for name, value in score_examples(data, model.encode).items()}
-        found |= {f"static_{name}": round(value, 4) for name, value in score_examples(data, table.encode).items()}
+        for name, one in (("original", model), ("static", table)):
+            scores = score_examples(data, one.encode, SentenceConfig() if one.sentence is None else one.sentence.config)
+            found |= {f"{name}_{kind}": round(value, 4) for kind, value in scores.items()}
     texts = list(dict.fromkeys(_texts(data))) if data is not None else _made_up(table.pieces)
     random = generator(0xD157)
     texts = [texts[number] for number in random.permutation(len(texts))[:_COMPARED].tolist()]
@@ -181,7 +186,7 @@ def measure(model: Model, table: TokenTableModel, data: SentenceData | None) -> 
         return found
     pairs = np.triu_indices(len(texts), 1)
     first, second = (unit_rows(one.encode(texts)) for one in (model, table))
-    agreement = spearman((first @ first.T)[pairs], (second @ second.T)[pairs])
+    agreement = float(spearman((first @ first.T)[pairs], (second @ second.T)[pairs]))
     return {**found, "agreement": round(agreement, 4), "texts": len(texts), "made_up": data is None}
 
 

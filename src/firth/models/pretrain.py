@@ -1,43 +1,48 @@
 """Pre-training: recipe, corpus, model, objective and loop put together into a run."""
 
 import html
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from firth.core.config import named, parse_duration, show_count, show_duration
 from firth.core.errors import FirthError, going_on
 from firth.core.files import checksum, fingerprint, write_text
+from firth.core.record import CorpusRecord, EmbeddingsRecord, MadeFrom, RunRecord, versions
 from firth.core.registry import RunConfig, find_spec
-from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
+from firth.core.run import Run
 from firth.core.types import Event, Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
 from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretraining
 from firth.nn.attention import repeat_positions
 from firth.reports.card import write_card
-from firth.reports.page import cards, page, principal_plane, settings_table, write_report
-from firth.training.checkpoints import History, learning, list_checkpoints
-from firth.training.loop import Loop
+from firth.reports.page import cards, line_figure, page, principal_plane, settings_table, write_report
+from firth.training.checkpoints import History, learning, list_checkpoints, read_history
+from firth.training.loop import Loop, choose_precision
 from firth.training.optimizer import load_average
 from firth.training.ranks import process_count, restarted
-from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.vectors.configs import VectorsConfig
 from firth.vectors.trainer import load_run, resume_advice, train_vectors
 from firth.vectors.word_vectors import WordVectors
 
+_BY_LOOP = ("pretrain", "write")  # kinds of runs that it trains
+
 
 def configure(config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
-    """The recipe fitted to the corpus: its vocabulary, and a length of training if none was named."""
+    """The recipe fitted to the corpus and the machine: its vocabulary, a length of training if none was named, the precision."""
     config = find_pretraining(config).configure(config, corpus, from_base)
     training = config.training
+    training = training.replace(precision=choose_precision(training.precision, training.device))
     if training.steps is None and training.epochs is None and training.budget is None:
-        config = config.replace(training=training.replace(epochs=1.0).model_dump())
-    return config
+        training = training.replace(epochs=1.0)
+    return config.replace(training=training.model_dump())
 
 
 def start_run(
@@ -50,6 +55,7 @@ def start_run(
     prepared: tuple[str, ...] = (),
     made_from: MadeFrom | None = None,
     score_pairs: PairScorer | None = None,
+    kind: Literal["pretrain", "write"] = "pretrain",
 ) -> Run:
     """A new run, trained to its end; with ``base`` it begins with the weights of that model. ``prepared`` are names
     that stand in ``out`` already, ``made_from`` is what the same result needs besides."""
@@ -71,7 +77,7 @@ def start_run(
     loop.samples = trainable.samples
     loop.require_same(_facts(corpus, base))
     record = RunRecord(
-        kind="pretrain",
+        kind=kind,
         model=config.spec,
         recipe=config.recipe,
         versions=versions(),
@@ -89,7 +95,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
     """Goes on with a run from its latest checkpoint; a finished one is left as it is."""
     run = Run.open(folder)
     record = run.record
-    if record.kind != "pretrain" or record.corpus is None:
+    if record.kind not in _BY_LOOP or record.corpus is None:
         raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
     if record.finished:
         return run
@@ -97,7 +103,7 @@ def resume_run(folder: Path, progress: Progress | None = None, score_pairs: Pair
     corpus = find_pretraining(config).open_corpus(Path(record.corpus.path))
     if corpus.fingerprint != record.corpus.fingerprint:
         raise FirthError(
-            f"{record.corpus.path}: not the corpus this run was begun with (its content has changed); put the old one back or start a new run"
+            f"{record.corpus.path}: not the corpus this run was started with (its content has changed); put the old one back or start a new run"
         )
     trainable = find_pretraining(config)(config, corpus)
     trainable.score_pairs = score_pairs
@@ -133,7 +139,7 @@ def _shared_out(config: RunConfig, begun: int, folder: Path) -> RunConfig:
     else:
         most = rows if divided else batches if kind.batch_is_fixed else batches * training.batch_size
         raise FirthError(
-            f"{folder}: begun with {begun} processes, and its batches cannot be shared out among {size}: go on with a number of processes that divides {most}"
+            f"{folder}: started with {begun} processes, and its batches cannot be shared out among {size}: go on with a number of processes that divides {most}"
         )
     return config.replace(training=changed.model_dump())
 
@@ -176,7 +182,7 @@ def _gathered(trainable: Pretraining, loop: Loop) -> Pretraining:
 
 
 def _length(trainable: Pretraining, loop: Loop, embeddings: EmbeddingsRecord | None) -> tuple[int, int]:
-    """How many steps, and how many tests on held-out text."""
+    """How many steps, and how many evaluations on held-out text."""
     config = trainable.config.training
     if config.budget is not None:
         return loop.measure(parse_duration(config.budget) - (embeddings.seconds if embeddings else 0.0))
@@ -204,8 +210,8 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
     scores = trainable.final_scores(run.folder)
     rows = loop.step * trainable.rows_per_step * loop.ranks.size
     run.change(
-        metrics=metrics | {name: value for name, value in scores.items() if not isinstance(value, str)},
-        notes={name: value for name, value in scores.items() if isinstance(value, str)},
+        metrics={**metrics, **scores.metrics},
+        notes=dict(scores.notes),
         parameters=sum(parameter.numel() for parameter in trainable.module.parameters()),
         seconds=loop.seconds + (run.record.embeddings.seconds if run.record.embeddings else 0.0),
         tokens=loop.tokens,
@@ -241,7 +247,7 @@ def plan_run(config: RunConfig, corpus_path: Path, budget: str) -> dict[str, flo
     with tempfile.TemporaryDirectory() as folder:
         timing = Loop(trainable, config.training, Path(folder)).time_steps(_TIMED_S)
     if config.training.embeddings == AUTO:
-        seconds *= 1 - config.training.embeddings_share
+        seconds *= 1 - config.training.embeddings_ratio
     steps, _ = timing.fit(seconds, config.training.evaluations)
     rows = steps * trainable.rows_per_step
     weights = 4 * parameters
@@ -273,7 +279,7 @@ def evaluate_run(
         raise FirthError(
             f"{folder}: word vectors, which are measured on words; name a file with --similarity or --analogies"
         )
-    if run.record.kind != "pretrain" or run.record.corpus is None:
+    if run.record.kind not in _BY_LOOP or run.record.corpus is None:
         raise FirthError(f"{folder}: not a pre-training run; name a folder that firth pretrain made")
     if not run.record.finished:
         raise FirthError(f"{folder}: this run is not finished; go on with: firth pretrain --resume {folder}")
@@ -288,7 +294,7 @@ def evaluate_run(
     trainable.score_pairs = score_pairs
     trainable.restore(folder)
     cached = {} if cache is None else trainable.cached_scores(cache)
-    return trainable.evaluate() | trainable.extra_scores(folder, num_texts) | cached
+    return {**trainable.evaluate(), **trainable.extra_scores(folder, num_texts).together(), **cached}
 
 
 _SHOWN = 120
@@ -297,7 +303,7 @@ _PUBLISHED = ("vectors.bin", "model.bin", "state.safetensors", "tokenizer.json",
 
 def start_vectors(
     name: str,
-    config: AnyVectorsConfig,
+    config: VectorsConfig,
     corpus: Path,
     out: Path,
     base: Path | None = None,
@@ -324,7 +330,6 @@ def resume_vectors(run: Run, progress: Progress | None = None) -> Run:
     assert settings is not None
     assert record.corpus is not None
     config = settings.build(record.config, run.path)
-    assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
     start = None if record.base is None else Path(record.base)
     kept = _recorded(run.folder, progress)
     train_vectors(Corpus.open(record.corpus.path), config, run.folder, kept, True, start, record.recipe)
@@ -365,18 +370,18 @@ def word_map(vectors: WordVectors, words: list[str]) -> str:
     low, high = places.min(0), places.max(0)
     scaled = ((places - low) / np.maximum(high - low, 1e-12) * [640, 400] + [40, 20]).tolist()
     taken: list[tuple[float, float, float]] = []  # left, right and height of names
-    parts = []
+    names, dots = [], []  # names lie over dots
     for word, (x, y) in zip(words, scaled, strict=True):  # frequent words first; a name that finds no room is a dot
         half = sum(3.6 * (1 + (ord(char) >= 0x2E80)) for char in word)
         free = all(abs(y - height) >= 12 or x + half < left or right < x - half for left, right, height in taken)
         if free:
             taken.append((x - half, x + half, y))
-            parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>')
+            names.append(f'<text class="over" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{html.escape(word)}</text>')
         else:
-            parts.append(
-                f'<circle class="dot c7" cx="{x:.1f}" cy="{y:.1f}" r="2"><title>{html.escape(word)}</title></circle>'
+            dots.append(
+                f'<circle class="dot c7" opacity="0.5" cx="{x:.1f}" cy="{y - 4:.1f}" r="2"><title>{html.escape(word)}</title></circle>'
             )
-    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 720 440" role="img" aria-label="words near each other">{"".join(dots + names)}</svg>'
 
 
 def _neighbours(vectors: WordVectors, words: list[str]) -> str:
@@ -396,12 +401,19 @@ def _report(run: Run, vectors: WordVectors, words: list[str]) -> str:
         "time": show_duration(record.seconds),
         "words/s": show_count(record.tokens / max(record.seconds, 1e-9)),
     }
+    lines = [line for line in read_history(run.folder / "metrics.jsonl") if line["event"] == "train"]
+    curve = line_figure({"training": [(line["step"], line["loss"]) for line in lines]}, "step", "loss")
+    name = shlex.quote(run.folder.name)
+    uses = (
+        f"firth nearest {name} {shlex.quote((words or ['WORD'])[0])}\nfirth encode {name} texts.txt --out vectors.npy"
+    )
     body = (
         f'<p class="soft">Firth run</p><h1>{html.escape(run.folder.name)}</h1>'
         f'<p class="soft">recipe {html.escape(record.recipe)}</p>{cards(shown)}'
+        f"{f'<h2>Loss</h2>{curve}' if curve else ''}"
         "<h2>Frequent words, near what they resemble</h2>"
         f'<figure class="fixed">{word_map(vectors, words)}</figure>'
         f'<h2>Neighbours</h2><div class="wide">{_neighbours(vectors, words[20:32] or words)}</div>'
-        f"{settings_table(record)}"
+        f"<h2>Use it</h2><pre>{html.escape(uses)}</pre>{settings_table(record)}"
     )
     return page(f"{run.folder.name} · Firth", body)

@@ -12,10 +12,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from firth.core.config import named
 from firth.core.errors import FirthError
 from firth.core.files import fingerprint, read_json, write_json
+from firth.core.record import SweptRun
 from firth.core.registry import RunConfig
-from firth.core.run import Run, SweptRun, is_run
+from firth.core.run import Run, is_run
+from firth.core.storage import Cluster, run_jobs
 from firth.core.types import Progress
 from firth.models.pretrain import resume_run, start_run
 from firth.training.checkpoints import learning, same_command
@@ -74,8 +77,10 @@ def start_sweep(
     base: Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    cluster: Cluster | None = None,
 ) -> Run:
-    """The best of all trainings, as a run in ``out``; its record says what was tried."""
+    """The best of all trainings, as a run in ``out``; its record says what was tried. On a cluster corpus, base and ``out`` are
+    at the same path on every node."""
     if process_count() > 1:
         raise FirthError("a sweep of pre-training runs in one process: start it without torchrun")
     points = sweep_points(config, sweep)
@@ -91,10 +96,12 @@ def start_sweep(
     }
     _open_work(work, json.loads(json.dumps(plan)))
     with learning(work, same_command(False), lambda: any(is_run(path) for path in work.iterdir())):
-        results = [
-            _train(work / str(number), config.update(point), corpus, base, point, progress)
+        each, start = progress if cluster is None else None, base and base.absolute()
+        jobs = [
+            (work.absolute() / str(number), config.update(point), Path(named(corpus)), start, point, each)
             for number, point in enumerate(points)
         ]
+        results = run_jobs(cluster, _train, jobs, progress)
     best = min(range(len(results)), key=lambda number: (results[number].loss, number))
     run = Run.open(work / str(best))
     run.save(sweep=[one.replace(chosen=number == best) for number, one in enumerate(results)])
@@ -110,7 +117,7 @@ def _open_work(work: Path, plan: dict[str, object]) -> None:
     if (work / _PLAN).is_file():
         if read_json(work / _PLAN) != plan:
             raise FirthError(
-                f"{work}: a sweep of other settings or text was begun here; remove it, or choose another --out"
+                f"{work}: a sweep of other settings or text was started here; remove it, or choose another --out"
             )
         return
     if work.exists() and any(work.iterdir()):

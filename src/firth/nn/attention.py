@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.files import require_memory
+from firth.core.memory import require_memory
 from firth.nn.cache import KeyValues, Past
 from firth.nn.layers import GradientContext, growth, kept
 
@@ -26,6 +26,8 @@ Groups = list[tuple[int, int, int]]  # of sequences end to end: first token, how
 def sinusoids(num_positions: int, dim: int, base: float = 10000.0) -> torch.Tensor:
     """[num_positions, dim]: sin in the first half, cos in the second, of one frequency per column (Vaswani et al.
     2017, 3.5, where the two take turns; which column is which makes no difference to a model)."""
+    if torch.get_default_device().type == "meta":  # shapes alone; torch would load its compiler for the rest
+        return torch.empty(num_positions, dim)
     frequencies = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     angles = torch.arange(num_positions, dtype=torch.float64)[:, None] * frequencies
     return torch.cat((angles.sin(), angles.cos()[:, : dim // 2]), dim=1).float()
@@ -126,12 +128,16 @@ def visible(
     return found
 
 
+_HIDDEN = (
+    -30000.0
+)  # finite in every precision, so that a row that attends to nothing (padding beyond a window) is not NaN
+
+
 def with_bias(bias: torch.Tensor | None, mask: torch.Tensor | None) -> torch.Tensor | None:
     """A mask and a bias combined into one bias on the scores."""
     if bias is None or mask is None:
         return mask if bias is None else bias
-    # finite, so that a row that attends to nothing (padding beyond a window) has a uniform softmax and not NaN
-    return bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+    return bias.masked_fill(~mask, _HIDDEN)
 
 
 def attend(
@@ -153,9 +159,8 @@ def attend(
         return mixed
     if mask is not None and mask.requires_grad and not dropout_prob:
         return attend_with_bias(query, key, value, mask)
-    if mask is None and not causal and _prefers_products(query):
-        flat = [part.flatten(0, 1) for part in (query * query.shape[-1] ** -0.5, key, value)]
-        return torch.bmm(torch.bmm(flat[0], flat[1].transpose(1, 2)).softmax(-1), flat[2]).view_as(query)
+    if _prefers_products(query, value):
+        return _attend_by_products(query, key, value, mask, causal)
     return functional.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout_prob, is_causal=causal and mask is None
     )
@@ -164,11 +169,24 @@ def attend(
 _SHORT = 512  # tokens: beyond, the scores of all heads are too many to be kept
 
 
-def _prefers_products(query: torch.Tensor) -> bool:
+def _prefers_products(query: torch.Tensor, value: torch.Tensor) -> bool:
     """In bfloat16 PyTorch's fused kernel for CPUs takes several times as long as two products and a softmax, most of it on
-    the way back."""
-    is_half = query.device.type == "cpu" and query.dtype == torch.bfloat16
+    the way back. (Under autocast rotated queries and keys are in single precision still, values are not.)"""
+    is_half = query.device.type == "cpu" and value.dtype == torch.bfloat16
     return is_half and query.requires_grad and query.shape[2] <= _SHORT
+
+
+def _attend_by_products(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, causal: bool
+) -> torch.Tensor:
+    """Scores, softmax and sum one after another; the products in the values' precision."""
+    if causal and mask is None:
+        mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
+    flat = [part.to(value.dtype).flatten(0, 1) for part in (query * query.shape[-1] ** -0.5, key, value)]
+    scores = torch.bmm(flat[0], flat[1].transpose(1, 2)).view(*query.shape[:3], key.shape[2])
+    bias = _as_bias(mask, value.dtype)
+    weights = (scores if bias is None else scores + bias).softmax(-1, dtype=value.dtype)
+    return torch.bmm(weights.flatten(0, 1), flat[2]).view(*query.shape[:3], value.shape[3])
 
 
 class _DropoutContext(GradientContext, Protocol):

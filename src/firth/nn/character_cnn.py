@@ -21,6 +21,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from firth.core.errors import note_computing
 from firth.nn.layers import GradientContext
 
 _CHUNK = 1 << 20  # scores held at a time
@@ -139,6 +140,7 @@ class CharacterCNN(nn.Module):
             nn.init.zeros_(self.projection.bias)
 
     def forward(self, ids_NM: torch.Tensor) -> torch.Tensor:
+        note_computing()
         chars_NME = self.embedding(ids_NM)
         found = []
         for (width, _), convolution in zip(self.filters, self.convolutions, strict=True):

@@ -5,17 +5,39 @@ the first, ``last``, ``mean``, or ``max`` of each column), the scalar mix of lay
 L layers, B batch, T tokens, P picked tokens, N tokens of sequences end to end, S sequences, D hidden size.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from firth.core.types import Inputs, Layers
 
 _LEVELS = 1 << 16
 _EPS = 1e-12
+_DRAWING = {"normal_", "uniform_", "trunc_normal_", "kaiming_uniform_", "xavier_uniform_", "orthogonal_"}
+
+
+class _NoStart(TorchFunctionMode):
+    """Nothing is drawn for tensors that have no numbers: torch would load its compiler for that, which takes seconds."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in _DRAWING:
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """Networks that are built here have shapes alone (on PyTorch's device "meta")."""
+    with torch.device("meta"), _NoStart():
+        yield
 
 
 class GradientContext(Protocol):
@@ -101,7 +123,8 @@ def _packs(weight: torch.Tensor) -> bool:
 
 
 def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> torch.Tensor:
-    """A vector per row, [B, D], from its tokens (where the mask is true); mean and max of an empty row are 0."""
+    """A vector per row, [B, D], from its tokens (where the mask is true); mean and max of an empty row are 0. Of sequences that
+    stand end to end ``nn.sentences.pool_sequences`` makes the same."""
     if pool == "cls":
         return hidden_BTD[:, 0]
     if pool == "last":
@@ -113,22 +136,6 @@ def pool_tokens(hidden_BTD: torch.Tensor, mask_BT: torch.Tensor, pool: str) -> t
     assert pool == "mean", pool
     weights = mask_BT[:, :, None].to(hidden_BTD.dtype)
     return (hidden_BTD * weights).sum(1) / weights.sum(1).clamp(min=1)
-
-
-def pool_packed(hidden_ND: torch.Tensor, lens: Sequence[int], pool: str) -> torch.Tensor:
-    """A vector per sequence, [S, D], of sequences that stand end to end; zeros for an empty one."""
-    lens_S = torch.tensor(lens)
-    found = hidden_ND.new_zeros(len(lens), hidden_ND.shape[1])
-    if pool in ("cls", "last"):
-        ends_S, there_S = torch.cumsum(lens_S, 0), lens_S > 0
-        places_S = ends_S - lens_S if pool == "cls" else ends_S - 1
-        found[there_S] = hidden_ND[places_S[there_S]]
-        return found
-    owner_N = torch.repeat_interleave(torch.arange(len(lens)), lens_S)
-    if pool == "max":
-        return pool_owned(hidden_ND, owner_N, len(lens), pool)
-    assert pool == "mean", pool
-    return found.index_add(0, owner_N, hidden_ND) / lens_S.clamp(min=1)[:, None]
 
 
 def pool_owned(rows_BD: torch.Tensor, owner_B: torch.Tensor, num_owners: int, pool: str) -> torch.Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.core.errors import note_computing
 from firth.nn.attention import sinusoids
 from firth.nn.layers import GradientContext
 
@@ -29,6 +30,7 @@ class PatchEmbedding(nn.Module):
         self.project = nn.Linear(num_channels * size * size, hidden_dim)
 
     def forward(self, pixels_BCHW: torch.Tensor) -> torch.Tensor:
+        note_computing()
         return self.project(cut_patches(pixels_BCHW, self.size))
 
 

@@ -40,6 +40,10 @@ class RecurrentLayer(nn.Module):
     def num_states(self) -> int:
         return 2 if has_cell_state(self.kind) else 1
 
+    def matrices(self) -> dict[str, int]:
+        """For Muon: each gate has a map of its own."""
+        return {name: len(ROWS[self.kind]) for name in ("weight_in", "weight_hidden")}
+
     @torch.no_grad()
     def start(self, generator: torch.Generator) -> None:
         """Orthogonal recurrent matrices (all singular values, hence the spectral radius, are 1), inputs as

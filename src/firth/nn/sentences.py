@@ -12,8 +12,6 @@ from torch.nn import functional
 
 from firth.nn.layers import pool_owned
 
-POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-"""In the order in which several of them are concatenated."""
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "Tanh": nn.Tanh,
     "Identity": nn.Identity,
@@ -24,18 +22,22 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
-def pool_sequences(hidden_ND: torch.Tensor, lens: Sequence[int], modes: Sequence[str], skip: int = 0) -> torch.Tensor:
-    """[S, modes x D] of sequences that stand end to end, without the first ``skip`` tokens of each (a prompt).
+def pool_sequences(
+    hidden_ND: torch.Tensor, lens: Sequence[int], pools: Sequence[str], skip: int | Sequence[int] = 0
+) -> torch.Tensor:
+    """[S, pools x D] of sequences that stand end to end, without the first ``skip`` tokens of each (a prompt); the same number
+    for all, or one for each.
 
     ``weightedmean`` weighs a token by its place in the sequence from 1; ``mean_sqrt_len_tokens`` divides the sum by the
     square root of the number of tokens.
     """
     lens_S = torch.tensor(lens, device=hidden_ND.device)
+    skip_S = torch.tensor(skip, device=hidden_ND.device).expand(len(lens))
     starts_S = torch.cumsum(lens_S, 0) - lens_S
     owner_N = torch.repeat_interleave(torch.arange(len(lens), device=hidden_ND.device), lens_S)
     place_N = torch.arange(len(owner_N), device=hidden_ND.device) - starts_S[owner_N]
-    read_N = place_N >= skip
-    return torch.cat([_pool(hidden_ND, lens_S, starts_S, owner_N, place_N, read_N, skip, mode) for mode in modes], 1)
+    read_N = place_N >= skip_S[owner_N]
+    return torch.cat([_pool(hidden_ND, lens_S, starts_S, owner_N, place_N, read_N, skip_S, pool) for pool in pools], 1)
 
 
 def _pool(
@@ -45,22 +47,24 @@ def _pool(
     owner_N: torch.Tensor,
     place_N: torch.Tensor,
     read_N: torch.Tensor,
-    skip: int,
-    mode: str,
+    skip_S: torch.Tensor,
+    pool: str,
 ) -> torch.Tensor:
-    """[S, D] by one mode; zeros for a sequence without tokens."""
+    """[S, D]; zeros for a sequence without tokens."""
     num = len(lens_S)
-    if mode in ("cls", "lasttoken"):
-        places_S = starts_S + (torch.full_like(lens_S, skip) if mode == "cls" else lens_S - 1)
-        there_S = lens_S > skip
+    if pool in ("cls", "last"):
+        places_S = starts_S + (skip_S if pool == "cls" else lens_S - 1)
+        there_S = lens_S > skip_S
         found = hidden_ND.new_zeros(num, hidden_ND.shape[1])
         return found.index_put((there_S.nonzero()[:, 0],), hidden_ND[places_S[there_S]])
-    if mode == "max":
+    if pool == "max":
         return pool_owned(hidden_ND[read_N], owner_N[read_N], num, "max")
-    weights_N = (place_N + 1 if mode == "weightedmean" else torch.ones_like(place_N)).to(hidden_ND.dtype) * read_N
-    sums_SD = hidden_ND.new_zeros(num, hidden_ND.shape[1]).index_add(0, owner_N, hidden_ND * weights_N[:, None])
+    assert pool in ("mean", "weightedmean", "mean_sqrt_len_tokens"), pool
+    weights_N = (place_N + 1 if pool == "weightedmean" else torch.ones_like(place_N)).to(hidden_ND.dtype) * read_N
+    weighted_ND = hidden_ND if pool != "weightedmean" and bool(read_N.all()) else hidden_ND * weights_N[:, None]
+    sums_SD = hidden_ND.new_zeros(num, hidden_ND.shape[1]).index_add(0, owner_N, weighted_ND)
     total_S = hidden_ND.new_zeros(num).index_add(0, owner_N, weights_N).clamp(min=1e-9)
-    return sums_SD / (total_S.sqrt() if mode == "mean_sqrt_len_tokens" else total_S)[:, None]
+    return sums_SD / (total_S.sqrt() if pool == "mean_sqrt_len_tokens" else total_S)[:, None]
 
 
 class Dense(nn.Module):

@@ -19,6 +19,7 @@ from firth.nn.layers import GradientContext
 
 _SCANNED = (512, 1024)  # positions and words of which the scores are computed together without gradients
 _ROWS = 256  # positions at a time at least: fewer would spend their time adding up the table's gradient
+_HALF_ROWS, _HALF_SCORES = 128, 1 << 20
 _SCORES = 1 << 22  # as many positions as have so many scores: more would spend their time on fresh memory
 
 
@@ -34,6 +35,7 @@ class FusedCrossEntropy(torch.autograd.Function):
     The scores of a part of the positions exist at a time, and they become their own gradient in place, so
     that neither memory nor passes over it grow with N x V. They are never divided by their sum: the rows of the
     hidden vectors are. What smoothing adds is that of the mean word, so no pass is spent on it either.
+    Under autocast the three products are computed in its type, the sums in float32.
     """
 
     @staticmethod
@@ -51,12 +53,19 @@ class FusedCrossEntropy(torch.autograd.Function):
         grad_bias = None if bias_V is None else torch.zeros_like(bias_V)
         if not len(hidden_ND):
             grad_table.zero_()
-        rows = max(_ROWS, _SCORES // len(table_VD))
+        device = hidden_ND.device.type
+        half = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        rows = max(_ROWS, _SCORES // len(table_VD)) if half is None else max(_HALF_ROWS, _HALF_SCORES // len(table_VD))
         buffer = hidden_ND.new_empty(min(rows, len(hidden_ND)), len(table_VD))
+        rounded_buffer, factor_VD = buffer.new_empty(buffer.shape, dtype=half), table_VD.to(half or table_VD.dtype)
         for first in range(0, len(hidden_ND), rows):
             hidden, labels = hidden_ND[first : first + rows], labels_N[first : first + rows, None]
             scores = buffer[: len(hidden)]
-            if bias_V is None:
+            if half is not None:
+                rounded = rounded_buffer[: len(hidden)]
+                scores.copy_(torch.mm(hidden.to(half), factor_VD.t(), out=rounded))
+                scores = scores if bias_V is None else scores.add_(bias_V)
+            elif bias_V is None:
                 torch.mm(hidden, table_VD.t(), out=scores)
             else:
                 torch.addmm(bias_V, hidden, table_VD.t(), out=scores)
@@ -64,10 +73,18 @@ class FusedCrossEntropy(torch.autograd.Function):
             sums = scores.sub_(top).exp_().sum(1, keepdim=True)
             total += (sums.log() + top - (1.0 - smoothing) * goal).sum()
             scores.scatter_add_(1, labels, (smoothing - 1.0) * sums)
-            torch.mm(scores, table_VD, out=grad_hidden[first : first + rows]).div_(sums)
-            torch.addmm(grad_table, scores.t(), hidden / sums, beta=float(first > 0), out=grad_table)
             if grad_bias is not None:
                 grad_bias.addmv_(scores.t(), 1.0 / sums[:, 0])
+            if half == torch.float16:  # before they are divided they are as large as the vocabulary, too large for it
+                scores.div_(sums)
+                sums.fill_(1.0)
+            if half is None:
+                torch.mm(scores, table_VD, out=grad_hidden[first : first + rows]).div_(sums)
+                torch.addmm(grad_table, scores.t(), hidden / sums, beta=float(first > 0), out=grad_table)
+                continue
+            torch.div(rounded.copy_(scores) @ factor_VD, sums, out=grad_hidden[first : first + rows])
+            found = rounded.t() @ (hidden / sums).to(half)
+            grad_table = grad_table.copy_(found) if first == 0 else grad_table.add_(found)
         if smoothing:
             mean_D, share = table_VD.mean(0), smoothing / len(table_VD)
             total -= smoothing * (hidden_ND.sum(0) @ mean_D)
@@ -136,10 +153,7 @@ def cross_entropy_sum(
         if bias_V is not None:
             mean_N = mean_N + bias_V.mean()
         return -((1.0 - smoothing) * log_probs_N + smoothing * mean_N).sum()
-    if torch.is_autocast_enabled(hidden_ND.device.type):
-        scores_NV = functional.linear(hidden_ND, table_VD, bias_V).float()
-        return functional.cross_entropy(scores_NV, labels_N, reduction="sum", label_smoothing=smoothing)
-    total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND, table_VD, bias_V, labels_N, smoothing)
+    total: torch.Tensor = FusedCrossEntropy.apply(hidden_ND.to(table_VD.dtype), table_VD, bias_V, labels_N, smoothing)
     return total
 
 

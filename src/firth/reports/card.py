@@ -7,11 +7,14 @@ from pathlib import Path
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import Run, RunRecord, TranslationCheck
+from firth.core.record import RunRecord, TranslationCheck
+from firth.core.registry import specs
+from firth.core.run import Run
 
 CARD = "README.md"
 _KINDS = {
     "pretrain": "a pre-trained model",
+    "write": "a model that writes its answers",
     "vectors": "static word vectors",
     "task": "a model for a task",
     "embed": "a model for sentence vectors",
@@ -58,7 +61,7 @@ def write_card(run: Run, name: str | None = None) -> None:
         f"{kind}, {made} with Firth{version} (recipe {_inert(record.recipe)}).",
         facts,
         _uses(record, name),
-        record.kind,
+        _library(record),
     )
 
 
@@ -67,11 +70,11 @@ def write_static_card(folder: Path, facts: dict[str, str], scores: dict[str, str
     shown = shlex.quote(" ".join(folder.name.split()))
     uses = [f"firth encode {shown} texts.txt --out vectors.npy", f"firth serve {shown}"]
     about = "Static token vectors, distilled from an encoder with Firth."
-    _write(folder, folder.name, about, [("What it is", facts), ("Scores", scores)], uses, "static")
+    _write(folder, folder.name, about, [("What it is", facts), ("Scores", scores)], uses, _LIBRARY["static"])
 
 
 def _write(
-    folder: Path, name: str, about: str, facts: list[tuple[str, dict[str, str]]], uses: list[str], kind: str
+    folder: Path, name: str, about: str, facts: list[tuple[str, dict[str, str]]], uses: list[str], library: str | None
 ) -> None:
     there = [f"{what} in `{file}`" for file, what in _FILES.items() if (folder / file).is_file()]
     parts = [
@@ -80,7 +83,7 @@ def _write(
         *(_table(title, values) for title, values in facts),
         "## Use\n\n```bash\n" + "\n".join(uses) + "\n```",
         "```python\nimport firth\n\n" + f"model = firth.load({name!r})\nprint(model)\n```",
-        *_elsewhere(kind, name),
+        *_elsewhere(library, name),
         _LIMITS,
         f"{_sentence(', '.join(there))}." if there else "",
     ]
@@ -138,9 +141,15 @@ def _uses(record: RunRecord, name: str) -> list[str]:
     return [f"firth predict {shown} texts.txt", f"firth serve {shown}"]
 
 
-def _elsewhere(kind: str, name: str) -> list[str]:
+def _library(record: RunRecord) -> str | None:
+    """How another library reads the run; none does where its model is one of Firth alone."""
+    spec = specs().get(record.model)
+    known = record.kind != "pretrain" or (spec is not None and spec.in_transformers)
+    return _LIBRARY.get(record.kind) if known else None
+
+
+def _elsewhere(line: str | None, name: str) -> list[str]:
     """The same in the library of its ecosystem."""
-    line = _LIBRARY.get(kind)
     if line is None:
         return []
     package = line.split(".")[0]

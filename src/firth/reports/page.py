@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import Chart, Run, RunRecord
+from firth.core.record import Chart, RunRecord
+from firth.core.run import Run
 from firth.reports.card import write_card
 from firth.reports.words import in_both_languages, reflowing
 from firth.training.checkpoints import read_history
@@ -25,6 +26,7 @@ _NARROW = 360  # of the same chart on a small screen
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 14, 34
 COLOURS = 8  # classes c0 to c7 of the page's style
 _FAR = 1e100  # what is farther away is not drawn
+_UNITS = ((1e6, "M"), (1e4, "k"), (0.0, ""))  # from this size on
 _LETTER = 6.6  # about the width of a letter of a chart
 
 
@@ -34,7 +36,7 @@ def _ticks(low: float, high: float, count: int = 5) -> list[float]:
     size = 10.0 ** math.floor(math.log10(raw))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
     first = math.ceil(low / step)
-    return [round(number * step, 12) for number in range(first, math.floor(high / step) + 1)]
+    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _fits(*values: float) -> bool:
@@ -42,10 +44,10 @@ def _fits(*values: float) -> bool:
     return all(math.isfinite(value) and abs(value) < _FAR for value in values)
 
 
-def _show(value: float) -> str:
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:g}M"
-    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
+def _show(value: float, largest: float = 0.0) -> str:
+    """In the unit of the largest number of its axis."""
+    name = next(name for least, name in _UNITS if max(abs(value), largest) >= least)
+    return f"{value / {'M': 1e6, 'k': 1e3, '': 1.0}[name]:g}{name if value else ''}"
 
 
 def _distinct(ticks: Sequence[float]) -> list[float]:
@@ -57,6 +59,11 @@ def _log_ticks(low: float, high: float) -> list[float]:
     """1, 2 and 5 times powers of ten within the range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [factor * 10.0**power for power in powers for factor in (1, 2, 5) if low <= factor * 10.0**power <= high]
+
+
+def _opened(width: int, height: int, x_name: str, y_name: str) -> str:
+    said = f"{html.escape(y_name)} by {html.escape(x_name)}"
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{said}">'
 
 
 def line_figure(
@@ -94,8 +101,7 @@ def line_chart(
         return ""
     places, head = _legend_places(list(series), width)
     axes = _Axes.around(series, spread or {}, log_x, width, head)
-    said = f"{html.escape(y_name)} by {html.escape(x_name)}"
-    parts = [f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" aria-label="{said}">', *axes.ticks()]
+    parts = [_opened(width, _HEIGHT, x_name, y_name), *axes.ticks()]
     for number, (name, line) in enumerate(series.items()):
         colour = number % COLOURS
         path = " ".join(f"{across:.1f},{height:.1f}" for across, height in (axes.place(x, y) for x, y in line))
@@ -158,8 +164,12 @@ class _Axes(NamedTuple):
         low_x, high_x = min(xs), max(xs)
         if low_x == high_x:  # one place: in the middle
             low_x, high_x = (low_x / 2, high_x * 2) if log_x else (low_x - 1, high_x + 1)
-        margin = (max(ys) - min(ys)) * 0.05 or max(abs(max(ys)) * 0.05, 1e-9)
-        top = min(max(ys) + margin, 1.0) if min(ys) >= 0 and max(ys) <= 1 else max(ys) + margin  # no share is above 1
+        size = max(map(abs, ys))
+        flat = max(ys) - min(ys) <= 1e-9 * size
+        margin = (size or 1.0) * 0.05 if flat else (max(ys) - min(ys)) * 0.05
+        ticks = _ticks(min(ys) - margin, max(ys) + margin)
+        step = ticks[1] - ticks[0] if len(ticks) > 1 else margin
+        top = math.ceil(max(ys) / step - 1e-9) * step  # the highest value lies below a tick
         return cls(low_x, high_x, min(ys) - margin, top, log_x, width, head)
 
     def place(self, x: float, y: float) -> tuple[float, float]:
@@ -175,13 +185,15 @@ class _Axes(NamedTuple):
             _, height = self.place(self.low_x, y)
             ends = f'x1="{_LEFT}" x2="{self.width - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}"'
             parts.append(f'<line class="grid" {ends}/>')
-            parts.append(f'<text x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">{_show(y)}</text>')
-        room = max(2, (self.width - _LEFT) // 80)
-        found = _log_ticks(self.low_x, self.high_x) if self.log_x else _ticks(self.low_x, self.high_x, room)
-        whole = float(self.low_x).is_integer() and self.high_x - self.low_x >= 2  # steps and examples are counted
+            parts.append(f'<text x="{_LEFT - 8}" y="{height + 4:.1f}" text-anchor="end">{_show(y, self.high_y)}</text>')
+        between = (self.low_x, self.high_x)
+        found = _log_ticks(*between) if self.log_x else _ticks(*between, max(2, (self.width - _LEFT) // 80))
+        # Steps and examples are counted, shares are not.
+        counted = self.high_x - self.low_x >= 2 or (self.low_x >= 1 and float(self.high_x).is_integer())
+        whole, largest = float(self.low_x).is_integer() and counted, 0.0 if self.log_x else self.high_x
         for x in _distinct([x for x in found if not whole or float(x).is_integer()]):
             across, _ = self.place(x, self.low_y)
-            parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 18}" text-anchor="middle">{_show(x)}</text>')
+            parts.append(f'<text x="{across:.1f}" y="{_HEIGHT - 18}" text-anchor="middle">{_show(x, largest)}</text>')
         return parts
 
 
@@ -219,9 +231,7 @@ def scatter_chart(dots: Sequence[Dot], x_name: str, y_name: str, width: int = _W
     def down(y: float) -> float:
         return height - _BOTTOM - (y - low) / (high - low) * (height - _TOP - _BOTTOM)
 
-    parts = [
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(y_name)} by {html.escape(x_name)}">'
-    ]
+    parts = [_opened(width, height, x_name, y_name)]
     for y in _distinct(_ticks(low, high)):
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{width - _RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{down(y) + 4:.1f}" text-anchor="end">{_show(y)}</text>')
@@ -237,7 +247,7 @@ def scatter_chart(dots: Sequence[Dot], x_name: str, y_name: str, width: int = _W
             f'<line class="line c{colour}" x1="{x:.1f}" x2="{x:.1f}" y1="{down(dot.low):.1f}" y2="{down(dot.high):.1f}"/>'
             f'<circle class="dot c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{html.escape(dot.name)}: '
             f"{dot.x:.3g} s, {dot.y:.4f}</title></circle>"
-            f'<text x="{name[0]:.1f}" y="{name[1]:.1f}">{html.escape(dot.name)}</text>'
+            f'<text class="over" x="{name[0]:.1f}" y="{name[1]:.1f}">{html.escape(dot.name)}</text>'
         )
     parts.append(f'<text x="{width - _RIGHT}" y="{height - 2}" text-anchor="end">{html.escape(x_name)}</text></svg>')
     return "".join(parts)
@@ -328,7 +338,7 @@ header{display:flex;justify-content:space-between;align-items:center;gap:1rem;ma
 .facts div{padding:.6rem .9rem;font-size:.85rem;color:var(--soft)}
 .facts b{display:block;font-size:1.2rem;font-weight:500;color:var(--ink);font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 figure{margin:0;padding:.9rem;overflow-x:auto}figure svg{width:100%;height:auto;display:block;max-width:100%}
-figure.wide svg,figure.fixed svg{max-width:none}figure.fixed svg{min-width:40rem}svg text{font:11px var(--sans);fill:var(--soft)}svg .strong{fill:var(--ink);font-weight:600}
+figure.wide svg,figure.fixed svg{max-width:none}figure.fixed svg{min-width:40rem}svg text{font:11px var(--sans);fill:var(--soft)}svg .strong{fill:var(--ink);font-weight:600}svg .over{paint-order:stroke;stroke:var(--card);stroke-width:4px;stroke-linejoin:round}
 .grid{stroke:var(--rule);stroke-width:1}.line{fill:none;stroke:var(--kind);stroke-width:2}.dot{fill:var(--kind)}.cell{fill:var(--accent)}
 td.right{color:var(--accent)}.wide{overflow-x:auto}td.n{font-variant-numeric:tabular-nums}
 details summary{cursor:pointer}code,pre{font-family:var(--mono);font-size:.85em}
@@ -375,7 +385,7 @@ def map_page(
         if number >= 0 and len(inside):
             x, y = scaled[inside].mean(0).tolist()
             parts.append(
-                f'<text x="{x:.1f}" y="{size - y:.1f}" text-anchor="middle" class="strong">'
+                f'<text x="{x:.1f}" y="{size - y:.1f}" text-anchor="middle" class="strong over">'
                 f"{html.escape(names[number].split(',')[0])}</text>"
             )
     rows = "".join(
@@ -383,7 +393,7 @@ def map_page(
         for number, name in names.items()
     )
     table = f'<div class="wide"><table><tr><th>documents</th><th>words</th></tr>{rows}</table></div>'
-    return page(title, f"<h1>{html.escape(title)}</h1><figure>{''.join(parts)}</svg></figure>{table}")
+    return page(title, f"<h1><span>{html.escape(title)}</span></h1><figure>{''.join(parts)}</svg></figure>{table}")
 
 
 def _named(name: str) -> str:
@@ -429,14 +439,7 @@ def _chart(chart: Chart) -> str:
 def _perplexities(heldout: Sequence[dict[str, Any]]) -> str:
     """Held-out perplexity by step, a line for each that was measured (ELMo: forward, backward and their mean)."""
     names = [name for name in (heldout[-1] if heldout else ()) if name.endswith("perplexity")]
-    series = {
-        name.removeprefix("heldout_").replace("_", " "): [
-            (line["step"], line[name]) for line in heldout if name in line
-        ]
-        for name in names
-    }
-    drawn = line_figure(series, "step", "perplexity")
-    return f"<h2>Held-out perplexity</h2>{drawn}" if drawn else ""
+    return _titled("Held-out perplexity", line_figure(_by_step(heldout, names), "step", "perplexity"))
 
 
 def _scores(heldout: Sequence[dict[str, Any]]) -> str:
@@ -444,13 +447,12 @@ def _scores(heldout: Sequence[dict[str, Any]]) -> str:
     names = [name for name in (heldout[-1] if heldout else ()) if name.startswith("heldout_")]
     if "heldout_loss" in names or any(name.endswith("perplexity") for name in names):
         return ""
-    series = {
-        name.removeprefix("heldout_").replace("_", " "): [
-            (line["step"], line[name]) for line in heldout if name in line
-        ]
-        for name in names
-    }
-    return _titled("Held-out scores", line_figure(series, "step", "score"))
+    return _titled("Held-out scores", line_figure(_by_step(heldout, names), "step", "score"))
+
+
+def _by_step(lines: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    found = {name: [(line["step"], line[name]) for line in lines if name in line] for name in names}
+    return {name.removeprefix("heldout_").replace("_", " "): line for name, line in found.items()}
 
 
 def _titled(title: str, figure: str) -> str:

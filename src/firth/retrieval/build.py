@@ -7,19 +7,24 @@ stopped. How much vectors count against words is chosen by questions that the do
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firth.core.config import address_of
 from firth.core.errors import FirthError, nearest
 from firth.core.files import fingerprint
-from firth.core.types import Floats, Progress, generator, hashed
+from firth.core.storage import Cluster
+from firth.core.types import Floats, Progress, generator, hashed, unit_rows
 from firth.data.readers import Document, ReadingConfig, read_source
-from firth.data.sources import Source, find_sources
-from firth.retrieval.exact import Encode, WeightSample, choose_weight, unit_rows
+from firth.data.sources import Source, find_sources, shown_name
+from firth.retrieval.exact import Encode, WeightSample, choose_weight
 from firth.retrieval.parts import Entry, content_key
 from firth.retrieval.passages import cut_passages, unit_spans
 from firth.retrieval.store import IndexConfig, IndexRecord, ModelRecord, Writer, is_index, writing
@@ -48,11 +53,27 @@ class Changes:
 
 
 @dataclass
-class _Pending:
-    """Documents that are not written yet."""
+class _Batch:
+    """Documents that are not written yet, and which of them replace others."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     num_passages: int = 0
+    replacing: set[str] = field(default_factory=set)
+    done_bytes: int = 0  # of the files before
+
+    def texts(self) -> Iterator[list[str]]:
+        """The passages, as many together as are encoded at a time; at least one list, which may be empty."""
+        every = [entry.text[start:end] for entry in self.entries.values() for start, end in entry.passages]
+        for start in range(0, max(1, len(every)), _ENCODED):
+            yield every[start : start + _ENCODED]
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A cluster that encodes passages; the model is at the same path on every node, where ``load`` reads it."""
+
+    cluster: Cluster
+    load: Callable[[str], Model]
 
 
 def index_documents(
@@ -63,32 +84,58 @@ def index_documents(
     model: tuple[Path, Model] | None = None,
     id_column: str | None = None,
     progress: Progress | None = None,
+    remote: Remote | None = None,
 ) -> Changes:
-    """Adds documents to an index, or replaces those that have changed."""
-    sources = find_sources(list(inputs), reading.format)
+    """Adds documents to an index, or replaces those that have changed. Those of files that are empty now, or not there any
+    more in a folder that is named, go."""
     record = None if model is None else _model_record(*model)
     changes = Changes()
     with writing(out, IndexRecord(config=config, model=record)) as writer:
         if is_index(out):
             _require_same(out, writer.record, record, config)
-        encode = None if model is None else passage_encoder(model[1])
-        adding = _Adding(writer, encode, changes, progress or (lambda event: None))
-        adding.total_bytes = sum(source.size for source in sources) if len(sources) > 1 else 0
-        num_texts = sum(source.format == "txt" for source in sources)
-        for source in sources:
-            number = 0
-            for number, document in enumerate(read_source(source, reading, num_texts, fields=True), 1):
-                adding.add(source, number, document, id_column)
-            if id_column is None:
-                _remove_behind(writer, source.name, number, changes)
-            adding.done_bytes += source.size
-        adding.flush()
+        sources, gone = _read_again(writer, inputs, reading.format)
+        similarity = "cosine" if writer.record.model is None else writer.record.model.similarity
+        encode = None if model is None else passage_encoder(model[1], similarity)
+        adding = _Adding(writer, changes, id_column)
+        for batch, vectors in _encoded(adding.batches(sources, reading), model, encode, remote, similarity):
+            adding.commit(batch, vectors)
+            if progress is not None:
+                total = sum(source.size for source in sources) if len(sources) > 1 else 0
+                done, passages = changes.added + changes.replaced, writer.record.num_passages
+                event = {"event": "indexed", "documents": done, "passages": passages}
+                progress({**event, "bytes": batch.done_bytes, "total": total})
+        for name in gone:
+            adding.remove_file(name)
         if writer.gone or not is_index(out):
             writer.commit()
         if encode is not None and model is not None:
-            _weigh(writer, encode, question_encoder(model[1]))
+            _weigh(writer, encode, question_encoder(model[1], similarity))
         changes.passages, changes.documents = writer.record.num_passages, writer.record.num_documents
     return changes
+
+
+def _read_again(writer: Writer, inputs: Sequence[str], format: str) -> tuple[list[Source], list[str]]:
+    """The files to read, and those that the index has documents from but that are empty now, or not there any more."""
+    known = sorted(writer.state.sources())
+    gone = {word: [name for name in known if _is_gone(name, word)] for word in inputs}
+    left = [word for word in inputs if not (gone[word] and _has_nothing(Path(word)))]
+    sources = find_sources(left, format, skip_empty=True) if left or not inputs else []
+    return sources, sorted({name for some in gone.values() for name in some})
+
+
+def _is_gone(name: str, word: str) -> bool:
+    """Whether a file of the index is one of those that an input stands for, and has nothing any more."""
+    if address_of(word) is not None or address_of(name) is not None:
+        return False
+    path, asked = Path(name), Path(word).resolve()
+    inside = path.is_relative_to(asked) or (not asked.exists() and fnmatchcase(name, shown_name(asked)))
+    return inside and (path != asked or asked.exists()) and _has_nothing(path)
+
+
+def _has_nothing(path: Path) -> bool:
+    """Neither a file with something in it nor a folder with one."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return not any(one.is_file() and one.stat().st_size for one in files)
 
 
 def delete_documents(out: Path, names: Sequence[str]) -> Changes:
@@ -96,9 +143,10 @@ def delete_documents(out: Path, names: Sequence[str]) -> Changes:
     changes = Changes()
     with writing(out, None) as writer:
         for name in names:
-            place = writer.find(name)
+            file = full_name(name)
+            place = writer.find(name) or writer.find(file)
             found = (
-                [(number, one) for number, part in enumerate(writer.state.parts) for one in part.of_source(name)]
+                [(number, one) for number, part in enumerate(writer.state.parts) for one in part.of_source(file)]
                 if place is None
                 else [place]
             )
@@ -113,8 +161,14 @@ def delete_documents(out: Path, names: Sequence[str]) -> Changes:
 
 
 def _model_record(path: Path, model: Model) -> ModelRecord:
-    images = bool(model.describe()["images"])
-    return ModelRecord(path=str(path.resolve()), fingerprint=fingerprint(path), dim=model.vector_dim(), images=images)
+    dots = model.sentence is not None and model.sentence.config.similarity == "dot"
+    return ModelRecord(
+        path=str(path.resolve()),
+        fingerprint=fingerprint(path),
+        dim=model.vector_dim(),
+        images=model.describe().images,
+        similarity="dot" if dots else "cosine",
+    )
 
 
 def _require_same(out: Path, old: IndexRecord, model: ModelRecord | None, config: IndexConfig) -> None:
@@ -130,77 +184,172 @@ def _require_same(out: Path, old: IndexRecord, model: ModelRecord | None, config
         )
 
 
-def passage_encoder(model: Model) -> Encode:
-    """Unit vectors of passages, with the model's prompt for these."""
-    prompt = None if model.sentence is None else model.sentence.config.passage_prompt
-    return lambda texts: unit_rows(model.encode(list(texts), prompt=prompt))
+def passage_encoder(model: Model, similarity: str) -> Encode:
+    """Vectors of passages, with the model's prompt for these; of length 1 where cosines are compared."""
+    return _encoder(model, None if model.sentence is None else model.sentence.config.passage_prompt, similarity)
 
 
-def question_encoder(model: Model) -> Encode:
-    prompt = None if model.sentence is None else model.sentence.config.question_prompt
+def question_encoder(model: Model, similarity: str) -> Encode:
+    return _encoder(model, None if model.sentence is None else model.sentence.config.question_prompt, similarity)
+
+
+def _encoder(model: Model, prompt: str | None, similarity: str) -> Encode:
+    if similarity == "dot":
+        return lambda texts: np.asarray(model.encode(list(texts), prompt=prompt), np.float32)
     return lambda texts: unit_rows(model.encode(list(texts), prompt=prompt))
 
 
 class _Adding:
-    """Documents on their way into the index."""
+    """Documents on their way into the index. On a cluster some batches are read before the ones before them are written."""
 
-    def __init__(self, writer: Writer, encode: Encode | None, changes: Changes, progress: Progress) -> None:
-        self.writer, self.encode, self.changes, self.progress = writer, encode, changes, progress
-        self.pending = _Pending()
-        self.done_bytes = self.total_bytes = 0  # of the files
+    def __init__(self, writer: Writer, changes: Changes, id_column: str | None) -> None:
+        self.writer, self.changes, self.id_column = writer, changes, id_column
+        self.batch, self.done_bytes = _Batch(), 0
+        self.sent: dict[str, Entry] = {}  # in batches that are not written yet
+        self.waiting: Counter[str] = Counter()  # documents of each file that are not written yet
+        self.moved: set[str] = set()  # ids of unchanged documents that stand in another file now
 
-    def add(self, source: Source, number: int, document: Document, id_column: str | None) -> None:
+    def batches(self, sources: Sequence[Source], reading: ReadingConfig) -> Iterator[_Batch]:
+        """The documents that are new or have changed."""
+        num_texts = sum(source.format == "txt" for source in sources)
+        for source in sources:
+            name, number = _file_of(source), 0
+            for number, document in enumerate(read_source(source, reading, num_texts, fields=True), 1):
+                self._add(source, number, document)
+                if self.batch.num_passages >= _COMMITTED:
+                    yield self._taken()
+            if self.id_column is None and self._num_of_source(name) > number:
+                _remove_behind(self.writer, name, number, self.changes)
+            self.done_bytes += source.size
+        if self.batch.entries:
+            yield self._taken()
+
+    def _taken(self) -> _Batch:
+        found, self.batch = self.batch, _Batch()
+        found.done_bytes = self.done_bytes
+        self.sent |= found.entries
+        return found
+
+    def _add(self, source: Source, number: int, document: Document) -> None:
         fields = {name: value for name, value in (document.fields or {}).items() if value is not None}
         if len(fields) > _MAX_COLUMNS:
             raise FirthError(f"{source.name}: {len(fields)} columns, more than the {_MAX_COLUMNS} that an index keeps")
-        id = f"{source.name}:{number}" if id_column is None else _id_of(source, number, document, id_column)
+        file = _file_of(source)
+        id = f"{file}:{number}" if self.id_column is None else _id_of(source, number, document, self.id_column)
         text = document.text.encode("utf-8", "replace").decode()
-        known = self.writer.find(id)
-        waiting = self.pending.entries.get(id)
-        if waiting is None and known is not None:
-            place, old = known
-            if self.writer.state.parts[place].content_key(old) == content_key(text, fields):
-                self.changes.unchanged += 1
-                return
-            self.writer.remove(place, old)
-            self.changes.replaced += 1
-        elif waiting is not None:
-            self.pending.num_passages -= len(waiting.passages)
+        waiting = self.batch.entries.get(id)
+        if waiting is not None:
+            self.batch.num_passages -= len(waiting.passages)
             self.changes.replaced += 1
         else:
-            self.changes.added += 1
+            known = self._known_key(id)
+            if known == content_key(text, fields):
+                self.changes.unchanged += 1
+                if self.id_column is not None and self._source_of(id) != file:
+                    self.moved.add(id)
+                return
+            if known is None:
+                self.changes.added += 1
+            else:
+                self.batch.replacing.add(id)
+                self.changes.replaced += 1
         config = self.writer.record.config
         passages = cut_passages(text, document.sentences, config.passage_size, config.overlap)
-        self.pending.entries[id] = Entry(id, source.name, text, fields, passages, None)
-        self.pending.num_passages += len(passages)
-        if self.pending.num_passages >= _COMMITTED:
-            self.flush()
+        self.batch.entries[id] = Entry(id, file, text, fields, passages, None)
+        self.waiting[file] += waiting is None
+        self.batch.num_passages += len(passages)
 
-    def flush(self) -> None:
-        """Writes what waits; from here on it is in the index."""
-        entries = list(self.pending.entries.values())
-        self.pending = _Pending()
-        if not entries:
-            return
-        if self.encode is not None:
-            entries = self._encoded(entries, self.encode)
+    def _source_of(self, id: str) -> str:
+        """The file that the index has a document from."""
+        place = self.writer.find(id)
+        return "" if place is None else str(self.writer.state.parts[place[0]].row(place[1])["source"])
+
+    def remove_file(self, name: str) -> None:
+        """Takes out the documents of a file, but not those that stand in another one now."""
+        for place, part in enumerate(self.writer.state.parts):
+            for number in part.of_source(name):
+                if str(part.row(number)["id"]) not in self.moved:
+                    self.writer.remove(place, number)
+                    self.changes.deleted += 1
+
+    def _num_of_source(self, name: str) -> int:
+        """Documents of a file, those that were replaced or deleted too."""
+        return self.writer.state.num_of_source(name) + self.waiting[name]
+
+    def _known_key(self, id: str) -> int | None:
+        """The content of a document that the index has or is about to have."""
+        if id in self.sent:
+            return content_key(self.sent[id].text, self.sent[id].fields)
+        place = self.writer.find(id)
+        return None if place is None else self.writer.state.parts[place[0]].content_key(place[1])
+
+    def commit(self, batch: _Batch, vectors: Floats | None) -> None:
+        """Writes a batch; from here on it is in the index."""
+        for id in batch.replacing:
+            place = self.writer.find(id)
+            if place is not None:
+                self.writer.remove(*place)
+        entries, row = [], 0
+        for id, entry in batch.entries.items():
+            some = None if vectors is None else vectors[row : row + len(entry.passages)]
+            row += len(entry.passages)
+            entries.append(replace(entry, vectors_PD=some))
+            self.waiting[entry.source] -= 1
+            if self.sent[id] is entry:
+                del self.sent[id]
         self.writer.commit(entries)
-        done = self.changes.added + self.changes.replaced
-        sizes = {"bytes": self.done_bytes, "total": self.total_bytes}
-        self.progress({"event": "indexed", "documents": done, "passages": self.writer.record.num_passages, **sizes})
 
-    def _encoded(self, entries: Sequence[Entry], encode: Encode) -> list[Entry]:
-        texts = [entry.text[start:end] for entry in entries for start, end in entry.passages]
-        rows = [encode(texts[start : start + _ENCODED]) for start in range(0, len(texts), _ENCODED)]
-        vectors = np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)
-        if not np.isfinite(vectors).all():
+
+def _encoded(
+    batches: Iterator[_Batch],
+    model: tuple[Path, Model] | None,
+    encode: Encode | None,
+    remote: Remote | None,
+    similarity: str,
+) -> Iterator[tuple[_Batch, Floats | None]]:
+    """Every batch with the vectors of its passages."""
+    if model is None or encode is None:
+        for batch in batches:
+            yield batch, None
+        return
+    path, chunks = str(model[0].absolute()), ((batch, texts) for batch in batches for texts in batch.texts())
+    found: Iterator[tuple[tuple[_Batch, list[str]], Floats]]
+    if remote is None:
+        found = ((chunk, _rows_of(encode, chunk[1])) for chunk in chunks)
+    else:
+        load = remote.load
+        found = remote.cluster.paired(_encode_there, chunks, lambda chunk: (load, path, similarity, chunk[1]))
+    rows: list[Floats] = []
+    for (batch, _), some in found:
+        if not np.isfinite(some).all():
             raise FirthError("the model gives vectors that are not numbers; check it with: firth info MODEL")
-        found, place = [], 0
-        for entry in entries:
-            some = vectors[place : place + len(entry.passages)]
-            found.append(Entry(entry.id, entry.source, entry.text, entry.fields, entry.passages, some))
-            place += len(entry.passages)
-        return found
+        rows.append(some)
+        if sum(map(len, rows)) == batch.num_passages:
+            yield batch, np.concatenate(rows)
+            rows = []
+
+
+def _rows_of(encode: Encode, texts: Sequence[str]) -> Floats:
+    return encode(texts) if texts else np.zeros((0, 0), np.float32)
+
+
+@lru_cache(maxsize=1)
+def _encoder_there(load: Callable[[str], Model], path: str, similarity: str) -> Encode:
+    return passage_encoder(load(path), similarity)
+
+
+def _encode_there(load: Callable[[str], Model], path: str, similarity: str, texts: list[str]) -> Floats:
+    """One job of a cluster; a worker keeps the model for the next."""
+    return _rows_of(_encoder_there(load, path, similarity), texts)
+
+
+def full_name(name: str) -> str:
+    """A file, or a document of it, as the index names it: the same for every spelling of its path."""
+    return name if address_of(name) is not None else shown_name(Path(name).resolve())
+
+
+def _file_of(source: Source) -> str:
+    return source.name if address_of(source.name) is not None else full_name(str(source.path))
 
 
 def _id_of(source: Source, number: int, document: Document, column: str) -> str:

@@ -12,12 +12,6 @@ from firth.retrieval.words import Bm25
 BLOCK = 16_384  # rows
 
 
-def unit_rows(rows_ND: Floats) -> Floats:
-    """Rows of length 1; zeros stay."""
-    norms = np.linalg.norm(rows_ND, axis=1, keepdims=True)
-    return np.asarray(rows_ND / np.where(norms == 0, 1, norms), np.float32)
-
-
 def best_places(scores_QN: Floats, top: int) -> Ints:
     """Places of the best few of each row, best first; of equals the earlier."""
     size = scores_QN.shape[1]
@@ -34,17 +28,47 @@ def best_places(scores_QN: Floats, top: int) -> Ints:
     return found
 
 
+def best_of_each(scores_QN: Floats, owners_N: Ints) -> tuple[Floats, Ints]:
+    """(scores, places), both [Q, K], of the best row of each owner, of equals the first. The rows of an owner stand together."""
+    size = len(owners_N)
+    starts = np.flatnonzero(np.diff(owners_N, prepend=-1))
+    if len(starts) == size:
+        return scores_QN, np.broadcast_to(np.arange(size), scores_QN.shape)
+    best_QK = np.maximum.reduceat(scores_QN, starts, axis=1)
+    is_best_QN = scores_QN == np.repeat(best_QK, np.diff(starts, append=size), axis=1)
+    places_QK: Ints = np.minimum.reduceat(np.where(is_best_QN, np.arange(size), size), starts, axis=1)
+    return best_QK, places_QK
+
+
+def one_of_each(scores_QN: Floats, owners_QN: Ints) -> Floats:
+    """The scores, where all but the best of an owner are -inf."""
+    order = np.lexsort((-scores_QN, owners_QN), axis=1)
+    sorted_QN = np.take_along_axis(owners_QN, order, 1)
+    again_QN = np.zeros(owners_QN.shape, np.bool_)
+    np.put_along_axis(again_QN, order[:, 1:], sorted_QN[:, 1:] == sorted_QN[:, :-1], 1)
+    return np.where(again_QN, np.float32(-np.inf), scores_QN)
+
+
 def best_rows(
-    questions_QD: Floats, blocks: Iterable[tuple[Ints, NDArray[np.floating]]], top: int
+    questions_QD: Floats,
+    blocks: Iterable[tuple[Ints, NDArray[np.floating]]],
+    top: int,
+    owners_P: Ints | None = None,
 ) -> tuple[Ints, Floats]:
-    """(numbers, scores), both [Q, top], among blocks of (numbers of the rows, rows); -1 where there are not so many."""
+    """(numbers, scores), both [Q, top], among blocks of (numbers of the rows, rows); scores of -inf where there are not so
+    many. With ``owners_P`` of all rows only the best row of each owner counts."""
     num = len(questions_QD)
     numbers, scores = np.full((num, 0), -1, np.int64), np.full((num, 0), -np.inf, np.float32)
     for here_N, rows_ND in blocks:
         found_QN = np.asarray(questions_QD @ np.asarray(rows_ND, np.float32).T, np.float32)
+        inside_QN: Ints = np.broadcast_to(np.arange(len(here_N)), found_QN.shape)
+        if owners_P is not None:
+            found_QN, inside_QN = best_of_each(found_QN, owners_P[here_N])
         places = best_places(found_QN, top)
-        numbers = np.concatenate((numbers, here_N[places]), 1)
+        numbers = np.concatenate((numbers, here_N[np.take_along_axis(inside_QN, places, 1)]), 1)
         scores = np.concatenate((scores, np.take_along_axis(found_QN, places, 1)), 1)
+        if owners_P is not None:  # the rows of one may go on in the next block
+            scores = one_of_each(scores, owners_P[numbers])
         kept = best_places(scores, top)
         numbers, scores = np.take_along_axis(numbers, kept, 1), np.take_along_axis(scores, kept, 1)
     lacking = top - numbers.shape[1]
@@ -66,7 +90,7 @@ WEIGHTS = tuple(number / 10 for number in range(11))
 _FEWEST = 20  # questions by which a weight can be chosen
 _DEPTH = 200
 _POOR = 1 / 3
-_LEAST = 0.2
+LEAST_WEIGHT = 0.2  # of a half that counts at all
 
 
 def fuse(words: Mapping[int, float], vectors: Mapping[int, float], weight: float) -> list[tuple[int, float]]:
@@ -112,7 +136,10 @@ def choose_weight(sample: WeightSample, encode: Encode, encode_question: Encode)
         )  # passages overlap: those of the same document do not compete
         other[place] = False
         pairs.append(
-            (_ranking(np.where(other, 0, bm25.scores(question)), 0), _ranking(np.where(other, -2, cosines_N), -2))
+            (
+                _ranking(np.where(other, 0, bm25.scores(question)), 0),
+                _ranking(np.where(other, -np.inf, cosines_N), -np.inf),
+            )
         )
     return careful_weight(np.asarray([reciprocal_ranks(pairs, places, weight) for weight in WEIGHTS]))
 
@@ -126,7 +153,7 @@ def careful_weight(ranks_WQ: NDArray[np.float64]) -> float:
     lost_WQ = ranks_WQ[int(np.argmax(scores))] - ranks_WQ
     errors = lost_WQ.std(1) / np.sqrt(lost_WQ.shape[1])
     close = [weight for weight, lost, error in zip(WEIGHTS, lost_WQ.mean(1), errors, strict=True) if lost <= error]
-    return min(max(min(close) if words_better else max(close), _LEAST), 1 - _LEAST)
+    return min(max(min(close) if words_better else max(close), LEAST_WEIGHT), 1 - LEAST_WEIGHT)
 
 
 def _ranking(scores_N: Floats, least: float) -> dict[int, float]:

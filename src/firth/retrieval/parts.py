@@ -28,6 +28,7 @@ from firth.retrieval.passages import Span
 from firth.retrieval.words import terms
 
 _TYPES = {"U8": "u1", "I32": "<i4", "I64": "<i8", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
+_EXPANSION = 128  # neighbours that are looked at when a row joins a graph
 _HEADER = 8  # bytes of the length of a safetensors header
 
 
@@ -203,6 +204,38 @@ class Graph(Protocol):
     def search(self, vectors: Floats, count: int) -> Matches: ...
 
 
+@dataclass(frozen=True)
+class OpenGraph:
+    """A graph of usearch over the vectors of some parts, numbered one part after the other."""
+
+    key: tuple[str, str]  # name and checksum
+    parts: Sequence[str]  # their files
+    graph: Graph
+
+
+def grow_graph(path: Path | None, vectors: Sequence[Floats]) -> bytes:
+    """A graph with more rows than that of a file; a new one without a file. The numbers of the rows go on."""
+    from usearch.index import Index
+
+    graph = (
+        Index(
+            ndim=vectors[0].shape[1],
+            metric="ip",
+            dtype="f16",
+            connectivity=16,
+            expansion_add=_EXPANSION,
+            enable_key_lookups=False,
+        )
+        if path is None
+        else Index.restore(str(path), expansion_add=_EXPANSION, enable_key_lookups=False)
+    )
+    if graph is None:
+        raise FirthError(f"{path}: damaged; make the index again")
+    for rows_PD in vectors:
+        graph.add(np.arange(len(graph), len(graph) + len(rows_PD)), rows_PD, threads=0)
+    return bytes(graph.save() or b"")
+
+
 class Part:
     """A part that is read. ``gone``: which of its documents were deleted or replaced since."""
 
@@ -210,7 +243,6 @@ class Part:
         self.arrays, self.path = arrays, path
         self.gone_K = gone_K if gone_K is not None else np.zeros(len(arrays["keys"]), np.bool_)
         self.passages: Ints = np.asarray(arrays["passages"])
-        self.graph: Graph | None = None  # of usearch, where there is one
         self.num_documents, self.num_passages = len(arrays["keys"]), len(self.passages)
 
     @cached_property
@@ -278,24 +310,35 @@ class Part:
         """id, source and fields of a document."""
         raw = cut_bytes(self.arrays["rows"], self.arrays["row_starts"], number)
         found = parse_json(raw, self.path)
-        assert isinstance(found, dict)
+        if (
+            not isinstance(found, dict)
+            or not isinstance(found.get("fields"), dict)
+            or not {"id", "source"} <= found.keys()
+        ):
+            raise FirthError(f"{self.path}: damaged (document {number}); make the index again")
         return dict(found)
 
     def text(self, number: int) -> str:
-        return cut_bytes(self.arrays["texts"], self.arrays["text_starts"], number).decode()
+        return self._decoded(cut_bytes(self.arrays["texts"], self.arrays["text_starts"], number))
+
+    def _decoded(self, raw: bytes) -> str:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise FirthError(f"{self.path}: damaged (a text that is not UTF-8); make the index again") from None
 
     def passage(self, number: int) -> tuple[int, int, str]:
         """(document, first character in it, text)."""
         document, start, end = self.passages[number].tolist()
         begin = int(self.arrays["text_starts"][document])
         texts = self.arrays["texts"]
-        before = len(texts[begin:start].tobytes().decode())
-        return document, before, texts[start:end].tobytes().decode()
+        before = len(self._decoded(texts[begin:start].tobytes()))
+        return document, before, self._decoded(texts[start:end].tobytes())
 
     @cached_property
     def columns(self) -> list[str]:
         starts = self.arrays["column_starts"]
-        return [cut_bytes(self.arrays["columns"], starts, place).decode() for place in range(len(starts) - 1)]
+        return [self._decoded(cut_bytes(self.arrays["columns"], starts, place)) for place in range(len(starts) - 1)]
 
 
 class _Bytes:

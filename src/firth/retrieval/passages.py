@@ -6,7 +6,8 @@ A unit is a word between spaces, or a Chinese character.
 import re
 from collections.abc import Sequence
 
-from firth.tokenizers.words import HAN_CLASS, split_sentences
+from firth.tokenizers.sentences import split_sentences
+from firth.tokenizers.words import HAN_CLASS
 
 _UNIT = re.compile(rf"[{HAN_CLASS}]|[^\s{HAN_CLASS}]+")
 _LONGEST_UNIT = 200  # characters: what is longer is no word and counts as several

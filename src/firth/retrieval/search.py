@@ -1,41 +1,32 @@
 """Search in an index: by words (BM25), by vectors, or by both; with filters, marked words and the most similar sentence.
-
-Vectors are compared exactly, block by block, or by graphs (HNSW of usearch) where the index has them; what a graph finds is
-scored again exactly.
-
-P passages of a part, D dimensions.
+The two halves are in ``rankings``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import AnswerCandidate, Floats, Ints
+from firth.core.facts import ModelFacts
+from firth.core.types import AnswerCandidate, Floats, unit_rows
 from firth.models.shared.model import Model
-from firth.retrieval.exact import BLOCK, Encode, best_places, best_rows, fuse
-from firth.retrieval.parts import Part, read_conditions
+from firth.retrieval.exact import LEAST_WEIGHT, Encode, fuse
+from firth.retrieval.parts import read_conditions
 from firth.retrieval.passages import Span
+from firth.retrieval.rankings import Ranking, Wanted, find_postings, rank_by_vectors, rank_by_words
 from firth.retrieval.store import INDEX, IndexRecord, State, open_state
-from firth.retrieval.words import inverse_frequencies, marked_words, term_weights, terms
-from firth.tokenizers.words import split_sentences
-
-if TYPE_CHECKING:
-    from firth.models.shared.model import Model
-
+from firth.retrieval.words import marked_words, terms
+from firth.tokenizers.sentences import split_sentences
 
 Mode = str  # auto, words, vectors, both
 Where = Sequence[str] | Mapping[str, object]
-_DEPTH = 200  # passages of each half that are fused
 _COMMON = float(np.log1p(3))  # the idf of a word that stands in a quarter of all passages
-_MORE = 2  # of a graph, candidates for each that is wanted
 
 
 @dataclass(frozen=True)
@@ -52,16 +43,8 @@ class Hit:
     marks: Sequence[Span]  # words of the question
     best: Span  # the most similar sentence
     words: float | None  # BM25, where the passage was found by words
-    cosine: float | None  # where it was found by vectors
+    cosine: float | None  # where it was found by vectors; the dot product where the model asks for that
     answer: AnswerCandidate | None = None
-
-
-@dataclass
-class _Ranking:
-    """Passages, best first, as (part, number) with their scores."""
-
-    places: list[tuple[int, int]] = field(default_factory=list)
-    scores: dict[tuple[int, int], float] = field(default_factory=dict)
 
 
 class SearchIndex:
@@ -90,7 +73,10 @@ class SearchIndex:
         """The newest state."""
         stamp = self._seen()
         if stamp != self._stamp:
+            before = self.record.model
             self.state, self._stamp = open_state(self.folder, self._verify, self.state), stamp
+            if self.record.model != before:
+                self._model = self._encode = None
         return self.state
 
     def model(self) -> Model:
@@ -111,16 +97,14 @@ class SearchIndex:
             self._model = self._load(path)
         return self._model
 
-    def use_model(self, model: Model) -> None:
-        """A loaded model in place of the one at the recorded path; it has to be the same."""
-        self._model = model
-
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Unit vectors of questions."""
+        """Vectors of questions, as the index compares them."""
         from firth.retrieval.build import question_encoder
 
         if self._encode is None:
-            self._encode = question_encoder(self.model())
+            model = self.model()
+            assert self.record.model is not None
+            self._encode = question_encoder(model, self.record.model.similarity)
         return self._encode(texts)
 
     # -- asking
@@ -139,6 +123,18 @@ class SearchIndex:
         (found,) = self._ranked(state, [question], top, mode, where, weight, passages)
         sentences = [state.parts[place].passage(number)[2] for (place, number), *_ in found]
         return self._hits(state, question, found, sentences)
+
+    def search_vectors(self, questions_QD: Floats, top: int = 10, where: Where = ()) -> list[list[Hit]]:
+        """The documents whose vectors are nearest to those of questions that are no texts, such as images."""
+        state = self.refresh()
+        if state.record.model is None:
+            raise FirthError(f"{self.folder}: an index without vectors; search it by words, or make one with --model")
+        rankings = rank_by_vectors(state, questions_QD, Wanted(_allowed(state, where), top, False))
+        found = [_fused(state, Ranking(), one, 1.0, top, False) for one in rankings]
+        return [
+            self._hits(state, "", some, [state.parts[place].passage(number)[2] for (place, number), *_ in some])
+            for some in found
+        ]
 
     def rank(
         self,
@@ -176,12 +172,13 @@ class SearchIndex:
         if mode == "auto" and state.record.model is not None and state.record.model.images:
             mode = "vectors"  # the words of a path say nothing of the image
         share = state.record.weight if weight is None else weight
+        if mode == "both" and weight is None:  # each counts, also where the index would leave one out
+            share = min(max(share, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
         share = {"words": 0.0, "vectors": 1.0}.get(mode, share if has_vectors else 0.0)
-        allowed = _allowed(state, where)
-        depth = max(_DEPTH, 10 * top)
-        by_words = [_by_words(state, one, allowed, depth) if share < 1 else _Ranking() for one in questions]
+        wanted = Wanted(_allowed(state, where), top, passages)
+        by_words = [rank_by_words(state, one, wanted) if share < 1 else Ranking() for one in questions]
         by_vectors = (
-            _by_vectors(state, self.encode(questions), allowed, depth) if share > 0 else [_Ranking() for _ in questions]
+            rank_by_vectors(state, self.encode(questions), wanted) if share > 0 else [Ranking() for _ in questions]
         )
         return [
             _fused(state, words, vectors, share, top, passages)
@@ -195,7 +192,7 @@ class SearchIndex:
         found: Sequence[tuple[tuple[int, int], float, float | None, float | None]],
         texts: Sequence[str],
     ) -> list[Hit]:
-        listed = _postings(state, set(terms(question)))
+        listed = find_postings(state, set(terms(question)))
         asked = {word: rarity for word, (rarity, _) in listed.items()}
         known = [rarity for rarity, places in listed.values() if any(len(some) for some, _ in places)]
         common = min(_COMMON, max(known, default=0.0))  # words that stand nearly everywhere are not marked
@@ -216,12 +213,18 @@ class SearchIndex:
     def _best_sentences(
         self, question: str, asked: Mapping[str, float], texts: Sequence[str], spans: Sequence[Sequence[Span]]
     ) -> list[Span]:
-        """Of each text the sentence most similar to the question: by the model where it was loaded, else by rare words."""
+        """Of each text the sentence most similar to the question: by the model where it was loaded, else by rare words. The path
+        of an image is no sentence."""
+        if self.record.model is not None and self.record.model.images:
+            return [(0, len(text)) for text in texts]
         if self._encode is not None:
             from firth.retrieval.build import passage_encoder
 
             every = [text[start:end] for text, some in zip(texts, spans, strict=True) for start, end in some]
-            scores = (passage_encoder(self.model())(every) @ self.encode([question])[0]).tolist() if every else []
+            model = self.model()
+            assert self.record.model is not None
+            encode = passage_encoder(model, self.record.model.similarity)
+            scores = (encode(every) @ self.encode([question])[0]).tolist() if every else []
         else:
             scores = [
                 sum(asked.get(word, 0.0) for word in set(terms(text[start:end])))
@@ -265,100 +268,11 @@ def _allowed(state: State, where: Where) -> list[NDArray[np.bool_] | None]:
     return found
 
 
-# -- by words
-
-
-def _postings(state: State, words: Iterable[str]) -> dict[str, tuple[float, list[tuple[Ints, Ints]]]]:
-    """Of each word its idf and its (passages, counts) in each part; deleted documents do not count."""
-    total = sum(part.num_live for part in state.parts)
-    found = {}
-    for word in words:
-        listed = [part.postings(word) for part in state.parts]
-        found_in = sum(
-            len(places) if part.live_P is None else int(part.live_P[places].sum())
-            for part, (places, _) in zip(state.parts, listed, strict=True)
-        )
-        found[word] = float(inverse_frequencies(total, np.asarray([found_in]))[0]), listed
-    return found
-
-
-def _by_words(state: State, question: str, allowed: Sequence[NDArray[np.bool_] | None], depth: int) -> _Ranking:
-    """BM25 over all passages; the statistics are those of the whole index, whatever the filter."""
-    asked = Counter(terms(question))
-    total = sum(part.num_live for part in state.parts)
-    mean_len = sum(part.num_words for part in state.parts) / max(1, total)
-    postings = _postings(state, asked)
-    candidates: list[tuple[float, tuple[int, int]]] = []
-    for place, part in enumerate(state.parts):
-        scores_P = np.zeros(part.num_passages, np.float32)
-        lens: Ints = part.arrays["lens"]
-        for word, (rarity, listed) in postings.items():
-            places, counts = listed[place]
-            scores_P[places] += asked[word] * rarity * term_weights(counts, lens[places], mean_len)
-        mask = allowed[place]
-        if mask is not None:
-            scores_P *= mask
-        some = np.flatnonzero(scores_P)
-        some = some[best_places(scores_P[some][None], depth)[0]]
-        candidates += [(float(scores_P[number]), (place, number)) for number in some.tolist()]
-    candidates.sort(key=lambda pair: (-pair[0], pair[1]))
-    return _Ranking([where for _, where in candidates[:depth]], {where: score for score, where in candidates[:depth]})
-
-
-# -- by vectors
-
-
-def _by_vectors(
-    state: State, questions_QD: Floats, allowed: Sequence[NDArray[np.bool_] | None], depth: int
-) -> list[_Ranking]:
-    """The passages whose vectors have the largest cosines."""
-    numbers: list[Ints] = [np.zeros((len(questions_QD), 0), np.int64)]
-    owners: list[Ints] = [np.zeros((len(questions_QD), 0), np.int64)]
-    scores: list[Floats] = [np.zeros((len(questions_QD), 0), np.float32)]
-    for place, part in enumerate(state.parts):
-        found, here = _nearest(part, questions_QD, allowed[place], depth)
-        numbers.append(found)
-        owners.append(np.full(found.shape, place, np.int64))
-        scores.append(here)
-    number_QN, owner_QN = (np.concatenate(some, 1) for some in (numbers, owners))
-    score_QN = np.concatenate(scores, 1)
-    rankings = []
-    for row, best in enumerate(best_places(score_QN, depth)):
-        best = best[np.isfinite(score_QN[row, best])]
-        places = list(zip(owner_QN[row, best].tolist(), number_QN[row, best].tolist(), strict=True))
-        rankings.append(_Ranking(places, dict(zip(places, score_QN[row, best].tolist(), strict=True))))
-    return rankings
-
-
-def _nearest(part: Part, questions_QD: Floats, allowed: NDArray[np.bool_] | None, depth: int) -> tuple[Ints, Floats]:
-    """(numbers, cosines) [Q, depth] in one part; what is not there has -inf."""
-    assert part.vectors_PD is not None
-    if part.graph is None or (allowed is not None and 2 * int(allowed.sum()) < part.num_passages):
-        return best_rows(questions_QD, _blocks(part.vectors_PD, allowed), min(depth, part.num_passages))
-    wanted = min(_MORE * depth, part.num_passages)
-    keys = np.stack([part.graph.search(one, wanted).keys for one in questions_QD]).astype(np.int64)
-    scores = np.einsum("qd,qnd->qn", questions_QD, part.vectors_PD[keys])
-    if allowed is not None:
-        scores = np.where(allowed[keys], scores, -np.inf)
-    return keys, scores.astype(np.float32)
-
-
-def _blocks(rows_PD: Floats, allowed: NDArray[np.bool_] | None) -> Iterable[tuple[Ints, Floats]]:
-    if allowed is None:
-        for start in range(0, len(rows_PD), BLOCK):
-            block = rows_PD[start : start + BLOCK]
-            yield np.arange(start, start + len(block)), block
-        return
-    kept = np.flatnonzero(allowed)
-    for start in range(0, len(kept), BLOCK):
-        yield kept[start : start + BLOCK], rows_PD[kept[start : start + BLOCK]]
-
-
 # -- both
 
 
 def _fused(
-    state: State, words: _Ranking, vectors: _Ranking, share: float, top: int, passages: bool
+    state: State, words: Ranking, vectors: Ranking, share: float, top: int, passages: bool
 ) -> list[tuple[tuple[int, int], float, float | None, float | None]]:
     """The best by both rankings; unless all passages are wanted, a document is ranked by its best passage."""
     first: dict[tuple[int, int], tuple[int, int]] = {}  # what is ranked -> the passage that stands for it
@@ -375,7 +289,8 @@ def _fused(
     best = []
     for number, score in fuse(halves[0], halves[1], share)[:top]:
         place = first[names[number]]
-        best.append((place, score, words.scores.get(place), vectors.scores.get(place)))
+        cosine = vectors.score(state, place) if number in halves[1] else None
+        best.append((place, score, words.scores.get(place), cosine))
     return best
 
 
@@ -388,13 +303,19 @@ class IndexModel(Model):
         self.index = SearchIndex(folder, load)
         self.dim = 0 if self.index.record.model is None else self.index.record.model.dim
 
-    def _abilities(self) -> set[str]:
-        return {"search"}
+    @property
+    def reads_images(self) -> bool:
+        """Whether documents and questions are images."""
+        model = self.index.record.model
+        return model is not None and model.images
 
-    def describe(self) -> dict[str, Any]:
+    def _abilities(self) -> set[str]:
+        return {"search"} | ({"group"} if self.index.record.model is not None else set())
+
+    def describe(self) -> ModelFacts:
         record = self.index.refresh().record
         counts = {"documents": record.num_documents, "passages": record.num_passages}
-        return {**super().describe(), **counts, "vectors": record.model is not None}
+        return super().describe().replace(**counts, vectors=record.model is not None, images=self.reads_images)
 
     def search(
         self,
@@ -406,9 +327,22 @@ class IndexModel(Model):
         passages: bool = False,
     ) -> list[Hit]:
         """The best passages for a question, see ``firth.search``. Questions to a server are never taken for paths."""
-        if self.index.record.model is not None and self.index.record.model.images:
-            raise FirthError("an index of images is asked with the path of an image: use firth search, not a server")
+        if self.reads_images:
+            raise FirthError(
+                "an index of images is asked with an image: use search_image, or firth search with its path"
+            )
         return self.index.search(question, top, mode, where, weight, passages)
+
+    def search_image(self, data: bytes, top: int = 10, where: Where = (), max_pixels: int | None = None) -> list[Hit]:
+        """The images nearest to one that is given as the content of a file."""
+        from firth.data.images import MAX_PIXELS
+        from firth.models.shared.image_model import ImageAnswers
+
+        model = self.index.model()
+        if not isinstance(model, ImageAnswers):
+            raise FirthError("an index of texts is asked with a question: write some words")
+        pixels = model.decode([data], max_pixels or MAX_PIXELS)
+        return self.index.search_vectors(unit_rows(model.encode_pixels([pixels])), top, where)[0]
 
     def __repr__(self) -> str:
         record = self.index.record

@@ -9,24 +9,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file, checksum, disk_errors, lock_folder, read_json, write_json
 from firth.core.types import Arrays
-from firth.retrieval.parts import Entry, Graph, Part, build_arrays, map_arrays, merge_arrays, write_part
+from firth.retrieval.checking import AGAIN, check_graph, check_part
+from firth.retrieval.parts import (
+    Entry,
+    Graph,
+    OpenGraph,
+    Part,
+    build_arrays,
+    grow_graph,
+    key_of,
+    map_arrays,
+    merge_arrays,
+    write_part,
+)
 
 INDEX = "index.json"
 EXACT_UP_TO = 200_000  # passages
 _SMALL = 32_768  # passages: parts that have fewer are merged ...
 _TOGETHER = 8  # ... so many at a time
+_GRAPHED = 8 * _SMALL  # passages from which a graph is large enough
 _TRIES = 20
-_AGAIN = "make the index again"
+FileKey: TypeAlias = tuple[str, str]
 _BUSY = "another process is changing this index; wait for it or stop it"
 
 
@@ -37,6 +52,11 @@ class FileRecord(Config):
     bytes: int
     sha256: str
 
+    @property
+    def key(self) -> FileKey:
+        """By which an open file is known: an index that is made again uses the same names."""
+        return self.name, self.sha256
+
 
 class PartRecord(Config):
     file: FileRecord
@@ -44,11 +64,18 @@ class PartRecord(Config):
     passages: int
     gone: FileRecord | None = None  # which documents were deleted or replaced since
     num_gone: int = 0
-    graph: FileRecord | None = None  # of usearch
 
     @property
     def files(self) -> list[FileRecord]:
-        return [one for one in (self.file, self.gone, self.graph) if one is not None]
+        return [one for one in (self.file, self.gone) if one is not None]
+
+
+class GraphRecord(Config):
+    """A graph of usearch over the vectors of some parts, which are numbered one part after the other."""
+
+    file: FileRecord
+    parts: tuple[str, ...]  # their files
+    passages: int
 
 
 class ModelRecord(Config):
@@ -58,6 +85,7 @@ class ModelRecord(Config):
     fingerprint: str
     dim: int
     images: bool = False  # documents and questions are paths of images
+    similarity: Literal["cosine", "dot"] = "cosine"  # by which its vectors are compared
 
 
 class IndexConfig(Config):
@@ -71,14 +99,15 @@ class IndexConfig(Config):
 class IndexRecord(Config):
     """``index.json``."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     kind: Literal["search index"] = "search index"
     generation: int = 0
     config: IndexConfig = IndexConfig()
     model: ModelRecord | None = None
-    weight: float = 0.5  # of vectors against words
+    weight: Annotated[float, Field(ge=0, le=1)] = 0.5  # of vectors against words
     weighed: int = 0  # passages when the weight was chosen
     parts: tuple[PartRecord, ...] = ()
+    graphs: tuple[GraphRecord, ...] = ()
 
     @property
     def num_passages(self) -> int:
@@ -90,8 +119,16 @@ class IndexRecord(Config):
         return sum(part.documents - part.num_gone for part in self.parts)
 
     @property
+    def files(self) -> list[FileRecord]:
+        return [one for part in self.parts for one in part.files] + [one.file for one in self.graphs]
+
+    @property
     def names(self) -> set[str]:
-        return {one.name for part in self.parts for one in part.files}
+        return {one.name for one in self.files}
+
+    @property
+    def file_keys(self) -> set[FileKey]:
+        return {one.key for one in self.files}
 
 
 def is_index(folder: Path) -> bool:
@@ -107,43 +144,98 @@ def read_record(folder: Path) -> IndexRecord:
     data = read_json(path, dict)
     if data.get("kind") != "search index":
         raise FirthError(f"{path}: not that of a search index; name a folder that firth index made")
-    if data.get("format") != 1:
-        raise FirthError(f"{path}: made by another version of Firth (format {data.get('format')}); {_AGAIN}")
+    if data.get("format") != 2:
+        raise FirthError(f"{path}: made by another version of Firth (format {data.get('format')}); {AGAIN}")
     return IndexRecord.build(data, path)
 
 
 class State:
-    """What an index holds at one moment. Parts that another state has open are taken from it."""
+    """What an index holds at one moment. Files that another state has open are taken from it."""
 
     def __init__(self, folder: Path, record: IndexRecord, verify: bool = True, before: State | None = None) -> None:
         self.folder, self.record = folder, record
+        for one in record.files:
+            if verify and (before is None or one.key not in before.record.file_keys):
+                _check(folder, one)
         known = {} if before is None else before.arrays
-        self.arrays: dict[str, Arrays] = {}
-        self.graphs: dict[str, Graph | None] = {}
+        self.arrays: dict[FileKey, Arrays] = {}
         self.parts: list[Part] = []
         for part in record.parts:
-            for one in part.files:
-                if verify and (before is None or one.name not in before.record.names):
-                    _check(folder, one)
-            arrays = known.get(part.file.name) or map_arrays(folder / part.file.name)
-            self.arrays[part.file.name] = arrays
-            gone = None if part.gone is None else map_arrays(folder / part.gone.name)["gone"].astype(np.bool_)
-            found = Part(arrays, gone, folder / part.file.name)
-            if part.graph is not None:
-                found.graph = self._graph(part.graph.name, before)
-            self.parts.append(found)
+            arrays = known.get(part.file.key) or map_arrays(folder / part.file.name)
+            self.arrays[part.file.key] = arrays
+            gone = None if part.gone is None else _gone(folder / part.gone.name, part.documents)
+            if verify and part.file.key not in known:
+                dim = None if record.model is None else record.model.dim
+                check_part(folder / part.file.name, arrays, part.documents, part.passages, dim)
+            self.parts.append(Part(arrays, gone, folder / part.file.name))
+        opened: dict[FileKey, OpenGraph] = {} if before is None else {one.key: one for one in before.graphs}
+        found = [opened.get(one.file.key) or _open_graph(folder, record, one, verify) for one in record.graphs]
+        self.graphs: list[OpenGraph] = [one for one in found if one is not None]
 
-    def _graph(self, name: str, before: State | None) -> Graph | None:
-        """The graph of a part, memory-mapped; none where usearch is not installed, and the search is exact then."""
-        if before is not None and name in before.graphs:
-            self.graphs[name] = before.graphs[name]
-            return before.graphs[name]
-        try:
-            from usearch.index import Index
-        except ModuleNotFoundError:
-            return None
-        self.graphs[name] = Index.restore(str(self.folder / name), view=True)
-        return self.graphs[name]
+    def places(self, graph: OpenGraph) -> list[int]:
+        """Which parts a graph covers, in its order."""
+        where = {part.file.name: place for place, part in enumerate(self.record.parts)}
+        return [where[name] for name in graph.parts]
+
+    def sources(self) -> set[str]:
+        """The files that documents are from."""
+        found: set[str] = set()
+        for part in self.parts:
+            live = np.flatnonzero(~part.gone_K)
+            _, first = np.unique(part.arrays["keys"][live, 1], return_index=True)
+            found |= {str(part.row(number)["source"]) for number in live[first].tolist()}
+        return found
+
+    def holds(self, id: str) -> bool:
+        """Whether there is a document with this id."""
+        return any(part.find(id) is not None for part in self.parts)
+
+    def num_of_id(self, id: str) -> int:
+        """Documents that ever had an id, about: other ids may share its key."""
+        return _count(self._keys[0], id)
+
+    def num_of_source(self, source: str) -> int:
+        return _count(self._keys[1], source)
+
+    @cached_property
+    def _keys(self) -> NDArray[np.uint64]:
+        """The keys of all documents' ids and sources, both sorted."""
+        parts = [part.arrays["keys"][:, :2].T for part in self.parts]
+        return np.sort(np.concatenate([np.zeros((2, 0), np.uint64), *parts], 1), 1)
+
+
+def _count(sorted_keys: NDArray[np.uint64], name: str) -> int:
+    key = np.uint64(key_of(name))
+    return int(sorted_keys.searchsorted(key, "right") - sorted_keys.searchsorted(key))
+
+
+def _gone(path: Path, num_documents: int) -> NDArray[np.bool_]:
+    found = map_arrays(path).get("gone")
+    if found is None or found.shape != (num_documents,):
+        raise FirthError(f"{path}: damaged; {AGAIN}")
+    return found.astype(np.bool_)
+
+
+def _open_graph(folder: Path, record: IndexRecord, one: GraphRecord, verify: bool) -> OpenGraph | None:
+    """A graph, memory-mapped; none where usearch is not installed, and the search is exact then."""
+    try:
+        from usearch.index import Index
+    except ModuleNotFoundError:
+        return None
+    path, sizes = folder / one.file.name, {part.file.name: part.passages for part in record.parts}
+    if record.model is None or not sizes.keys() >= set(one.parts):
+        raise FirthError(f"{folder / INDEX}: a graph of parts that it does not have; {AGAIN}")
+    if verify:
+        check_graph(path, sum(sizes[name] for name in one.parts), record.model.dim)
+    try:
+        graph = Index.restore(str(path), view=True)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise FirthError(f"{path}: damaged ({error}); {AGAIN}") from None
+    if graph is None:
+        raise FirthError(f"{path}: damaged; {AGAIN}")
+    return OpenGraph(one.file.key, one.parts, cast(Graph, graph))
 
 
 def open_state(folder: Path, verify: bool = True, before: State | None = None) -> State:
@@ -153,18 +245,18 @@ def open_state(folder: Path, verify: bool = True, before: State | None = None) -
         try:
             return State(folder, record, verify, before)
         except FileNotFoundError:
-            if read_record(folder).generation == record.generation:
+            if read_record(folder) == record:
                 break
     missing = next((name for name in sorted(record.names) if not (folder / name).is_file()), INDEX)
-    raise FirthError(f"{folder / missing}: missing; {_AGAIN}")
+    raise FirthError(f"{folder / missing}: missing; {AGAIN}")
 
 
 def _check(folder: Path, one: FileRecord) -> None:
     path = folder / one.name
     if Path(one.name).name != one.name:
-        raise FirthError(f"{folder / INDEX}: '{one.name}' lies outside the folder; {_AGAIN}")
+        raise FirthError(f"{folder / INDEX}: '{one.name}' lies outside the folder; {AGAIN}")
     if path.stat().st_size != one.bytes or checksum(path) != one.sha256:
-        raise FirthError(f"{path}: damaged (its checksum is not the one it was written with); {_AGAIN}")
+        raise FirthError(f"{path}: damaged (its checksum is not the one it was written with); {AGAIN}")
 
 
 class Writer:
@@ -183,6 +275,8 @@ class Writer:
 
     def find(self, id: str) -> tuple[int, int] | None:
         """(part, number) of the document with an id."""
+        if not self.state.num_of_id(id):
+            return None
         for place, part in enumerate(self.state.parts):
             number = part.find(id)
             if number is not None and number not in self.gone.get(place, ()):
@@ -250,29 +344,35 @@ class Writer:
         return record.replace(parts=(*kept, self._write(merge_arrays(opened.parts))))
 
     def _with_graphs(self, record: IndexRecord) -> IndexRecord:
-        """Graphs for parts of an index that is too large for exact search, where usearch is installed."""
+        """Graphs over the large parts of an index that is too large for exact search, where usearch is installed. A graph
+        grows to some parts, then another begins, so that memory does not depend on the size of the index."""
+        there = {part.file.name for part in record.parts}
+        graphs = [one for one in record.graphs if there.issuperset(one.parts)]
+        known = {name for one in graphs for name in one.parts}
         wanted = record.model is not None and record.num_passages > record.config.exact_up_to
-        missing = [part for part in record.parts if wanted and part.graph is None]
-        if not missing:
-            return record
-        try:
-            from usearch.index import Index
-        except ModuleNotFoundError:
-            return record
-        made: dict[str, FileRecord] = {}
-        for part in missing:
-            vectors_PD = map_arrays(self.folder / part.file.name)["vectors"]
-            graph = Index(ndim=vectors_PD.shape[1], metric="ip", dtype="f16", connectivity=16, expansion_add=128)
-            graph.add(np.arange(len(vectors_PD)), vectors_PD, threads=0)
-            path = self._free("graph", ".usearch")
-            with atomic_file(path) as handle:
-                handle.write(graph.save() or b"")
-            made[part.file.name] = self._described(path)
-        return record.replace(
-            parts=tuple(
-                part.replace(graph=made[part.file.name]) if part.file.name in made else part for part in record.parts
-            )
-        )
+        missing = [part for part in record.parts if part.file.name not in known and part.passages >= _SMALL]
+        if wanted and missing and not usearch_is_missing():
+            last = graphs.pop() if graphs and graphs[-1].passages < _GRAPHED else None
+            while missing:
+                size = 0 if last is None else last.passages
+                some = [missing.pop(0)]
+                while missing and size + sum(part.passages for part in some) < _GRAPHED:
+                    some.append(missing.pop(0))
+                graphs.append(self._grown(last, some))
+                last = None
+        return record.replace(graphs=tuple(graphs))
+
+    def _grown(self, graph: GraphRecord | None, parts: Sequence[PartRecord]) -> GraphRecord:
+        """A new file with the passages of some parts behind those of a graph."""
+        names = tuple(part.file.name for part in parts)
+        vectors = [map_arrays(self.folder / name)["vectors"] for name in names]
+        data = grow_graph(None if graph is None else self.folder / graph.file.name, vectors)
+        path = self._free("graph", ".usearch")
+        with atomic_file(path) as handle:
+            handle.write(data)
+        before = () if graph is None else graph.parts
+        size = sum(part.passages for part in parts) + (0 if graph is None else graph.passages)
+        return GraphRecord(file=self._described(path), parts=(*before, *names), passages=size)
 
     def _clean(self) -> None:
         """Removes files that no state needs: what a killed process left, and what was replaced twice."""

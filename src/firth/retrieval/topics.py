@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from firth.core.errors import FirthError
-from firth.core.types import Floats, Ints
-from firth.retrieval.exact import BLOCK, unit_rows
-from firth.retrieval.words import terms
+from firth.core.types import Floats, Ints, unit_rows
+from firth.retrieval.exact import BLOCK
+from firth.retrieval.words import whole_words
 
 _COMPONENTS = 15  # dimensions in which densities are compared
 _MOST = 50_000  # documents
@@ -57,7 +57,7 @@ def find_topics(texts: Sequence[str], vectors_ND: Floats, min_size: int | None =
     order = [number for number, _ in Counter(clusters[clusters >= 0].tolist()).most_common()]
     renamed = {number: place for place, number in enumerate(order)} | {-1: -1}
     numbers_N = np.asarray([renamed[number] for number in clusters.tolist()], np.int64)
-    words = topic_words([terms(text) for text in texts], numbers_N, num_words)
+    words = topic_words([whole_words(text) for text in texts], numbers_N, num_words)
     topics = []
     for number in (*range(len(order)), *([-1] if (numbers_N < 0).any() else [])):
         inside = np.flatnonzero(numbers_N == number)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.types import Floats, Ints
-from firth.tokenizers.words import HAN_CLASS, has_han, is_han, split_words
+from firth.tokenizers.words import HAN_CLASS, has_han, is_han, split_words, without_invisible
 
 K1, B = 1.2, 0.75
 _HAN_RUN = re.compile(f"[{HAN_CLASS}]{{2,}}")
@@ -31,12 +31,17 @@ def stem(word: str) -> str:
     return word
 
 
+def whole_words(text: str) -> list[str]:
+    """The words of a text, folded and without the plural's s."""
+    folded = without_invisible(text.casefold())
+    words = (folded[start:end] for start, end in split_words(folded))
+    return [stem(word) for word in words if any(char.isalnum() for char in word)]
+
+
 def terms(text: str) -> list[str]:
     """The words of a text as they are looked up. Of Chinese also every pair of neighbouring characters, because segmentation
     depends on what stands around."""
-    folded = text.casefold()
-    words = (folded[start:end] for start, end in split_words(folded))
-    found = [stem(word) for word in words if any(char.isalnum() for char in word)]
+    found, folded = whole_words(text), without_invisible(text.casefold())
     if has_han(folded):
         for run in _HAN_RUN.findall(folded):
             found += [run[place : place + 2] for place in range(len(run) - 1)]
@@ -47,7 +52,7 @@ def marked_words(text: str, asked: Collection[str]) -> list[tuple[int, int]]:
     """Where terms of a question stand in a text, as (start, end)."""
     found = []
     for start, end in split_words(text):
-        word = text[start:end]
+        word = without_invisible(text[start:end])
         if stem(word.casefold()) in asked:
             found.append((start, end))
         elif len(word) > 2 and is_han(word[0]):

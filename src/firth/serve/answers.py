@@ -1,7 +1,9 @@
 """The schemas of answers, one class per route: they describe the routes in the OpenAPI schema; answers are written from plain
 data."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+
+from firth.core.facts import ModelFacts
 
 
 class Answer(BaseModel):
@@ -158,10 +160,42 @@ class FoundPassage(BaseModel):
     best: tuple[int, int]
     words: float | None
     cosine: float | None
+    image: str | None = None  # a small PNG in base64, where the document is an image that is still there
 
 
 class FoundPassages(Answer):
     found: list[FoundPassage]
+
+
+class TopicRow(BaseModel):
+    number: int  # -1: documents that belong to none
+    words: list[str]
+    documents: int
+
+
+class DocumentPoint(BaseModel):
+    id: str
+    text: str
+    topic: int
+    x: float
+    y: float
+
+
+class FoundTopics(Answer):
+    topics: list[TopicRow]
+    points: list[DocumentPoint]
+
+
+class DuplicatePair(BaseModel):
+    first: str
+    second: str
+    cosine: float
+
+
+class FoundDuplicates(Answer):
+    pairs: list[DuplicatePair]
+    count: int
+    documents: int
 
 
 class WordImportance(BaseModel):
@@ -197,39 +231,28 @@ class Suggested(Answer):
     found: list[SuggestedText]
 
 
-class LayerWeights(BaseModel):
-    place: str
-    weights: list[float]
-    scale: float
+class Appended(BaseModel):
+    file: str
+    rows: int
 
 
-class ModelFacts(BaseModel):
+class ServedFacts(ModelFacts):
+    """A model that is served: what it says of itself, and what the server knows of it."""
+
     name: str
-    kind: str
-    abilities: list[str]
-    dim: int
-    parameters: int
-    task: str | None
-    pair: bool
-    labels: list[str]
-    layer_weights: LayerWeights | None
-    mixes: list[LayerWeights]
-    mask: str | None
-    languages: list[str]
-    images: bool
     reads: str | None = None  # en or zh, where it is one of them
     recipe: str | None = None
-    examples: dict[str, str] = {}  # for the page's forms, from what the model was trained on
+    examples: dict[str, str] = Field(default_factory=dict)  # for the page's forms, from what the model was trained on
     layers: int = 0
+    engine: str | None = None  # what computes the answers, where that is an exported model: onnxruntime, ctranslate2
+    engine_note: str | None = None  # why no exported graph does
     dev: int = 0  # dev examples with predictions
     score: float | None = None  # of a task on its dev examples
-    documents: int | None = None  # of a search index
-    passages: int | None = None
-    vectors: bool | None = None
+    labels_file: str | None = None  # to which labels are appended
 
 
 class Models(BaseModel):
-    models: list[ModelFacts]
+    models: list[ServedFacts]
 
 
 class RunFacts(BaseModel):
@@ -263,6 +286,28 @@ class Runs(BaseModel):
 class DevExamples(BaseModel):
     name: str
     examples: list[dict[str, object]]
+
+
+class TypeScore(BaseModel):
+    type: str
+    precision: float
+    recall: float
+    f1: float
+    true: int
+    guessed: int
+
+
+class KindOfError(BaseModel):
+    kind: str  # missed, invented, type or border
+    count: int
+    examples: list[str]
+
+
+class Entities(BaseModel):
+    name: str
+    sentences: int
+    types: list[TypeScore]
+    errors: list[KindOfError]
 
 
 class Usage(BaseModel):

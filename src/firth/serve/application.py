@@ -8,10 +8,11 @@ import asyncio
 import base64
 import hashlib
 import html
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from importlib.resources import files
 from typing import Any
 
@@ -24,12 +25,15 @@ from pydantic.json_schema import JsonSchemaValue
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
+import firth
+from firth.core.errors import FirthError
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.answers import Failure
 from firth.serve.endpoints import ENDPOINTS, AnyEndpoint, encode_jobs, spelling, stack
+from firth.serve.finding import FINDING
 from firth.serve.guard import MANUAL_POLICY, STILL_POLICY, Guard, Metrics, Problem, ServeSettings, send_problem
-from firth.serve.inspection import INSPECTION
+from firth.serve.inspection import INSPECTION, append_labels, entity_facts
 from firth.serve.manual import Manual, manual_folder
 from firth.serve.models import Served, ServedModels, read_page
 from firth.serve.worker import RequestHandler, Worker
@@ -77,7 +81,9 @@ class Route:
             statuses[200] = {"model": self.answer, "description": "the answer"}
         extra: dict[str, object] = {}
         if "{name}" in self.path:
-            extra["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}]
+            names = re.findall(r"{(\w+)}", self.path)
+            text = {"type": "string"}
+            extra["parameters"] = [{"name": name, "in": "path", "required": True, "schema": text} for name in names]
         if self.body is not None:
             schema = {name: part for name, part in self._body_schema().items() if name != "$defs"}
             content: dict[str, object] = {"application/json": {"schema": schema}}
@@ -90,7 +96,7 @@ class Route:
             self.handler,
             methods=[self.method],
             summary=self.doc,
-            operation_id=self.path.strip("/").replace("/", "_").replace("{name}_", "") or "page",
+            operation_id=re.sub(r"{\w+}_", "", self.path.strip("/").replace("/", "_")) or "page",
             response_class=Response,
             responses=statuses,
             openapi_extra=extra,
@@ -146,8 +152,9 @@ _OTHER_PATHS = (
     "/v1/embeddings",
     "/v1/models",
     "/metrics",
+    "/labelled",
 )
-VERSION = metadata.version("firth")
+VERSION = firth.__version__
 
 
 class Server:
@@ -159,9 +166,10 @@ class Server:
             settings,
             lambda jobs, seconds: self.metrics.batch(len(jobs), sum(job.num_tokens for job in jobs), seconds),
         )
-        paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in (*ENDPOINTS, *INSPECTION))]
+        paths = [*_OTHER_PATHS, *(endpoint.path for endpoint in (*ENDPOINTS, *FINDING, *INSPECTION))]
         self.metrics = Metrics(paths, lambda: self.worker.num_waiting)
         self.handler = RequestHandler(settings, self.worker)
+        self.appending = ThreadPoolExecutor(1)  # one after the other
         self.routes = FastAPI(title="Firth", version=VERSION, docs_url=None, redoc_url=None, openapi_url=None)
         self.routes.add_exception_handler(Problem, _problem)
         self.routes.add_exception_handler(HTTPException, _http_problem)
@@ -169,6 +177,7 @@ class Server:
         self._add_abilities()
         self._add_openai()
         self._add_facts()
+        self._add_runs()
         self._add_page()
         self.app = Guard(self.routes, settings, self.metrics, self.worker.refusal)
 
@@ -184,6 +193,7 @@ class Server:
         self.worker.close()
         self.worker.join(self.settings.timeout_s)
         self.handler.close()
+        self.appending.shutdown()
 
     # -- routes
 
@@ -198,7 +208,7 @@ class Server:
         self.documented.append(route)
 
     def _add_abilities(self) -> None:
-        for endpoint in (*ENDPOINTS, *INSPECTION):
+        for endpoint in (*ENDPOINTS, *FINDING, *INSPECTION):
             self._post(endpoint.path, endpoint.body, endpoint.answers, endpoint.doc, self._handler(endpoint))
 
     def _handler(self, endpoint: AnyEndpoint) -> Handler:
@@ -256,9 +266,32 @@ class Server:
             return await self.handler.write({"status": "ok", "version": VERSION, "queue": self.worker.num_waiting})
 
         async def models(request: Request) -> Response:
-            found = [{"name": one.name, **one.facts} for one in self.models.by_name.values()]
+            kept = None if self.settings.labels is None else self.settings.labels.name
+            facts = [one.facts.replace(labels_file=kept) for one in self.models.by_name.values()]
+            found = [one.model_dump() for one in facts]
             return await self.handler.write({"models": found})
 
+        async def labelled(request: Request) -> Response:
+            body, path = await self.handler.read(request, bodies.Labelled), self.settings.labels
+            if path is None:
+                raise Problem(422, "labels are not kept here: start firth serve with --labels FILE.tsv")
+            rows = [(row.text, row.label) for row in body.rows]
+            try:
+                await asyncio.get_running_loop().run_in_executor(self.appending, append_labels, path, rows)
+            except FirthError as error:
+                raise Problem(422, str(error)) from None
+            return await self.handler.write({"file": path.name, "rows": len(rows)})
+
+        async def metrics(request: Request) -> Response:
+            return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+        self._get("/health", answers.Health, "Whether the server is up, and how many requests wait.", health)
+        self._get("/models", answers.Models, "What is served, and what each model can do.", models)
+        doc = "Appends labels to the table that firth serve --labels names."
+        self._post("/labelled", bodies.Labelled, answers.Appended, doc, labelled)
+        self._get("/metrics", None, "Counts and times for Prometheus.", metrics)
+
+    def _add_runs(self) -> None:
         async def runs(request: Request) -> Response:
             found = await asyncio.get_running_loop().run_in_executor(None, self.models.rows)
             return await self.handler.write({"runs": found})
@@ -274,17 +307,30 @@ class Server:
             one = self.models.by_name.get(request.path_params["name"])
             if one is None or not one.dev:
                 raise Problem(404, "there are no dev examples of that name")
-            return await self.handler.write({"name": one.name, "examples": one.dev}, len(one.dev))
+            return await self.handler.write({"name": one.name, "examples": one.dev_rows}, len(one.dev))
 
-        async def metrics(request: Request) -> Response:
-            return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        async def entities(request: Request) -> Response:
+            one = self.models.by_name.get(request.path_params["name"])
+            found = None if one is None else entity_facts(one.dev)
+            if found is None:
+                raise Problem(404, "there are no dev examples with entities of that name")
+            return await self.handler.write({"name": request.path_params["name"], **found})
 
-        self._get("/health", answers.Health, "Whether the server is up, and how many requests wait.", health)
-        self._get("/models", answers.Models, "What is served, and what each model can do.", models)
+        async def dev_image(request: Request) -> Response:
+            one, number = (request.path_params[name] for name in ("name", "number"))
+            served, loop = self.models.by_name.get(one), asyncio.get_running_loop()
+            found = None if served is None else await loop.run_in_executor(None, served.dev_image, number)
+            if found is None:
+                raise Problem(404, "there is no such image any more")
+            return Response(found, media_type="image/png")
+
         self._get("/runs", answers.Runs, "All runs: what they are made from, settings, curves and scores.", runs)
         self._get("/runs/{name}/dev", answers.DevExamples, "Dev examples of a task with their predictions.", dev)
+        doc = "How well a tagger finds each type of entity in the dev examples, and its errors by kind."
+        self._get("/runs/{name}/entities", answers.Entities, doc, entities)
+        doc = "One of them, where they are images, as a small PNG."
+        self._get("/runs/{name}/dev/{number}/image", None, doc, dev_image)
         self._get("/runs/{name}/report", None, "The report of a run, a page of HTML.", report)
-        self._get("/metrics", None, "Counts and times for Prometheus.", metrics)
 
     def _add_page(self) -> None:
         manual = Manual(manual_folder())

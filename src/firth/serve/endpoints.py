@@ -7,15 +7,13 @@ To add one: a body and an answer in ``schemas.py``, and an entry in ``ENDPOINTS`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from firth.api.data import tokens_of
-from firth.api.searching import search
 from firth.api.using import generate_traced, occurrences
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Later
 from firth.evaluation.occurrences import map_context, map_words
-from firth.models.shared.image_model import ImageAnswers, ImageModel
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.guard import Problem
@@ -30,16 +28,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from firth.core.types import Prediction
+    from firth.models.shared import image_model as images
+    from firth.models.shared.image_model import ImageAnswers
     from firth.models.shared.model import Guess, Translated
 
     Floats: TypeAlias = NDArray[np.floating]
+else:
+    images = Later("firth.models.shared.image_model")
 
 _MAX_NUMBERS = 2_000_000  # of attention weights or hidden states in one answer
 _FILLED_TOKENS = 32  # steps of that search
 _MAX_FILLINGS = 16  # of a sequence-to-sequence model, which finds them by beam search
 _NUM_SENTENCES = 500  # of a corpus that are searched for occurrences
 _SENTENCE_TOKENS = 30  # of one of them, about
-_MAX_PIXELS = 25_000_000  # of an image that is decoded
+MAX_PIXELS = 25_000_000  # of an image that is decoded
 _PIXELS_PER_TOKEN = 64  # an estimate of the size of a patch
 Json: TypeAlias = dict[str, object]
 SomeBody = TypeVar("SomeBody", bound=bodies.Body)
@@ -67,7 +69,7 @@ def encode_jobs(
     """Jobs that encode texts."""
 
     def encode(some: list[str]) -> NDArray[np.float32]:
-        return served.model.encode(some, layer, pool, prompt)
+        return served.encoder.encode(some, layer, pool, prompt)
 
     work = Work(("encode", served.name, layer, pool, prompt), joined(encode), True, f"encode {served.name}")
     sizes = [estimate_tokens([text]) for text in texts]
@@ -75,7 +77,7 @@ def encode_jobs(
 
 
 def _image_model(served: Served) -> ImageAnswers:
-    assert isinstance(served.model, ImageAnswers)
+    assert isinstance(served.model, images.ImageAnswers)
     return served.model
 
 
@@ -86,12 +88,12 @@ def _image_jobs(
     model = _image_model(served)
 
     def work(some: list[bytes]) -> Slices:
-        return do(model.decode(some, _MAX_PIXELS))
+        return do(model.decode(some, MAX_PIXELS))
 
-    images = body.images_read()
+    given = body.images_read()
     size = model.processing.image_size**2 // _PIXELS_PER_TOKEN
     every = Work((*kind, served.name), joined(work), True, f"images {served.name}")
-    parts = in_parts(images, [size] * len(images), room)
+    parts = in_parts(given, [size] * len(given), room)
     return [Job(every, part, count, served.read_seconds(count)) for part, count in parts]
 
 
@@ -108,8 +110,8 @@ def _encode(served: Served, body: bodies.Encode, room: int) -> Sequence[Job[Any,
 
 def _look(served: Served, body: bodies.Look) -> Json:
     model = _image_model(served)
-    assert isinstance(model, ImageModel)
-    found = model.look(model.decode(body.images_read(), _MAX_PIXELS))
+    assert isinstance(model, images.ImageModel)
+    found = model.look(model.decode(body.images_read(), MAX_PIXELS))
     _check_size(found.weights)
     return {"weights": _rounded(found.weights, 5), "rollout": _rounded(found.rollout, 5)}
 
@@ -126,13 +128,13 @@ def _predict_jobs(served: Served, body: bodies.Predict, room: int) -> Sequence[J
 
         return _image_jobs(served, body, room, ("predict",), predict_images)
     examples = body.examples()
-    two = bool(served.facts["pair"]) or served.facts["task"] == "answer"
+    two = served.facts.pair or served.facts.task == "answer"
     if examples and two == isinstance(examples[0], str):  # checked here, because the error would fail a whole batch
-        needed = "questions" if served.facts["task"] == "answer" else "pairs" if two else "texts"
+        needed = "questions" if served.facts.task == "answer" else "pairs" if two else "texts"
         raise Problem(422, f"the model '{served.name}' reads {needed}: give these")
 
     def predict(some: list[bodies.Example]) -> list[Prediction]:
-        return served.model.predict(some)
+        return served.predictor.predict(some)
 
     work = Work(("predict", served.name), joined(predict), True, f"predict {served.name}")
     sizes = [estimate_tokens([example] if isinstance(example, str) else example) for example in examples]
@@ -226,7 +228,7 @@ def _generate(served: Served, body: bodies.Generate) -> Json:
     if body.trace:
         (found,), (tree,) = generate_traced(served.model, [body.text], body.settings())
     else:
-        found = served.model.generate(body.text, **body.settings())
+        found = served.model.generate(body.text, None, **body.settings())
     written = [{"text": one.text, "score": float(one.score)} for one in found]
     return {"continuations": written, "trace": tree}
 
@@ -324,12 +326,6 @@ def _occurrences(served: Served, body: bodies.Occurrences) -> Json:
         same_word=body.same_word,
     )
     return {"found": [vars(one) for one in found]}
-
-
-def _search(served: Served, body: bodies.Search) -> Json:
-    settings = body.model_dump(exclude={"model", "question"})
-    found = [asdict(hit) for hit in search(served.model, body.question, **settings)]
-    return {"found": [{name: value for name, value in hit.items() if name != "answer"} for hit in found]}
 
 
 ENDPOINTS: tuple[AnyEndpoint, ...] = (
@@ -468,13 +464,5 @@ ENDPOINTS: tuple[AnyEndpoint, ...] = (
         "Words of the training corpus that are most similar in context to a word of a sentence.",
         _occurrences,
         lambda served, body: served.read_seconds(_NUM_SENTENCES * _SENTENCE_TOKENS),
-    ),
-    single(
-        "/search",
-        "search",
-        bodies.Search,
-        answers.FoundPassages,
-        "The passages of a search index that answer a question best.",
-        _search,
     ),
 )

@@ -7,6 +7,7 @@ is full, and adds the security headers. ``Problem`` is an error that becomes a J
 import hmac
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -37,6 +38,7 @@ class ServeSettings(Config):
     gather_s: Annotated[float, Field(ge=0, le=1)] = 0.002  # the longest wait for others to fill a batch
     timeout_s: Seconds = 30.0  # from acceptance to answer
     threads: Annotated[int, Field(ge=0, le=1024)] = 0  # of the worker; 0: one per core
+    labels: Path | None = None  # the table to which labels given on the page are appended
 
     @property
     def is_local(self) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import logging
 import mimetypes
-import struct
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,18 +14,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from firth.api.data import tokens_of
+from firth.api.exporting import graph_of
 from firth.api.using import load
 from firth.core.errors import FirthError, nearest
+from firth.core.facts import ModelFacts
 from firth.core.run import Run
-from firth.corpus.images import ImageCorpus
 from firth.corpus.pairs import corpus_info
+from firth.corpus.pictures import is_image, small_image
 from firth.evaluation.occurrences import read_sentences
+from firth.retrieval.collection import live_texts
 from firth.retrieval.search import IndexModel
+from firth.serve.answers import ServedFacts
 from firth.serve.guard import Problem
+from firth.serve.pictures import EXAMPLE_SIZE, index_example, run_example, short_name
 from firth.serve.runs import RunSummary, find_runs, run_row, run_summary
 from firth.tokenizers.word_tokens import join_words
 from firth.tokenizers.words import has_han
@@ -35,6 +36,7 @@ from firth.training.checkpoints import read_history
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
+log = logging.getLogger("firth.serve")
 _NOT_SHOWN = ("event", "steps")
 _MAX_TOKENS = 4096  # of a text that is read as a whole
 _BYTES_PER_TOKEN = 3  # an estimate: letters of a subword, bytes of a Chinese character
@@ -91,12 +93,16 @@ class Served:
 
     name: str
     model: Model
-    abilities: Sequence[str]
-    facts: Mapping[str, object]  # ``Model.describe()`` with these abilities
+    facts: ServedFacts
     summary: RunSummary
     folder: Path
     corpus: Path | None  # the corpus it was trained on, if it still exists
     dev: list[dict[str, object]]  # of a task: dev examples with their predictions
+    graph: Model | None = None  # the exported model, which encodes and predicts the same sooner
+
+    @property
+    def abilities(self) -> Sequence[str]:
+        return self.facts.abilities
 
     @property
     def report(self) -> bytes | None:
@@ -104,9 +110,33 @@ class Served:
         path = self.folder / "report.html"
         return path.read_bytes() if path.is_file() else None
 
+    @property
+    def dev_rows(self) -> list[dict[str, object]]:
+        """The dev examples as the page shows them: of images their names, and whether they are still there."""
+        if not self.facts.images:
+            return self.dev
+        return [{**row, "text": short_name(str(row["text"])), "image": is_image(str(row["text"]))} for row in self.dev]
+
+    def dev_image(self, number: str) -> bytes | None:
+        """A dev image as a small PNG."""
+        if not self.facts.images or not number.isdecimal() or int(number) >= len(self.dev):
+            return None
+        return small_image(str(self.dev[int(number)]["text"]), EXAMPLE_SIZE)
+
+    @property
+    def encoder(self) -> Model:
+        """What turns texts into vectors."""
+        graph = self.graph
+        same = graph is not None and (self.model.sentence is None or graph.sentence is not None)
+        return graph if graph is not None and same else self.model
+
+    @property
+    def predictor(self) -> Model:
+        return self.model if self.graph is None else self.graph
+
     def can(self, ability: str, images: bool = False) -> bool:
-        """Whether it has the ability, for images or for texts."""
-        return ability in self.abilities and images == bool(self.facts["images"])
+        """Whether it has the ability, for images or for texts; documents are grouped whatever they are."""
+        return ability in self.abilities and (ability == "group" or images == self.facts.images)
 
     def check_lengths(self, texts: Sequence[str]) -> None:
         """Refuses a text that is too long for a translator, which reads it as a whole: its memory grows with the square."""
@@ -132,9 +162,10 @@ class Served:
     @property
     def _num_weights(self) -> int:
         """That each token is multiplied with: tables of tokens are only looked up, and static vectors are nothing else."""
-        if not self.model.num_layers and not self.facts.get("task"):
+        if not self.model.num_layers and not self.facts.task:
             return 0
-        return max(self.model.num_parameters - (self.model.vocab_size or 0) * self.model.dim, 0)
+        looked_up = (self.model.vocab_size or 0) * self.model.dim + self.model.subword_parameters
+        return max(self.model.num_parameters - looked_up, 0)
 
     def warning(self, texts: Sequence[str]) -> str | None:
         """A sentence where these texts are largely unknown to the model."""
@@ -174,39 +205,47 @@ class ServedModels:
         if not self.by_name[name].can(ability, images):
             able = [one.name for one in self.by_name.values() if one.can(ability, images)]
             remedy = f"ask {', '.join(able)}" if able else "none that is served can"
-            reads = " reads images: give these; it" if self.by_name[name].facts["images"] and not images else ""
+            reads = " reads images: give these; it" if self.by_name[name].facts.images and not images else ""
             raise Problem(422, f"the model '{name}'{reads} cannot do this ({asked}): {remedy}")
         return self.by_name[name]
 
 
-def load_models(paths: Sequence[Path], folder: Path | None = None) -> ServedModels:
-    """Loads every model; runs below ``folder`` are listed as well."""
+def load_models(paths: Sequence[Path], folder: Path | None = None, graphs: bool = False) -> ServedModels:
+    """Loads every model; runs below ``folder`` are listed as well. ``graphs``: answers come from exported graphs where these can
+    be made and agree."""
     served: list[Served] = []
     for path in paths:
-        served.append(_serve(path, [one.name for one in served]))
+        served.append(_serve(path, [one.name for one in served], graphs))
     return ServedModels(served, folder)
 
 
-def _serve(path: Path, taken: Sequence[str]) -> Served:
+def _serve(path: Path, taken: Sequence[str], graphs: bool) -> Served:
     """Loads a model and names it after its folder; a task whose name is taken adds its kind: ``bert-classify``."""
     model, name = load(path), path.resolve().name
     facts, summary = model.describe(), run_summary(path)
-    name = free_name(f"{name}-{facts['task']}" if name in taken and facts["task"] else name, taken)
-    corpus, abilities = _text_corpus(summary["corpus"]), list(model.abilities)
-    if corpus is not None and "layers" in abilities and summary["kind"] == "pretrain":
-        abilities.append("occurrences")
-    dev = read_history(path / "dev.jsonl") if facts["task"] else []
-    texts = _texts(model, corpus, dev)
-    facts |= {
-        "abilities": abilities,
-        "recipe": summary["recipe"],
-        "reads": None if model.languages else language_of(texts) if texts else language_by_tokens(model),
-        "examples": _first_examples(facts, abilities, dev, texts, summary["corpus"]),
-        "dev": len(dev),
-        "layers": model.num_layers,
-        "score": _score(path),
-    }
-    return Served(name, model, abilities, facts, summary, path, corpus, dev)
+    name = free_name(f"{name}-{facts.task}" if name in taken and facts.task else name, taken)
+    corpus = _text_corpus(summary["corpus"])
+    if corpus is not None and "layers" in facts.abilities and summary["kind"] == "pretrain":
+        facts = facts.replace(abilities=(*facts.abilities, "occurrences"))
+    dev = read_history(path / "dev.jsonl") if facts.task else []
+    texts = [] if facts.images else _texts(model, corpus, dev)
+    found = graph_of(model, path) if graphs else None
+    graph, note = (None, found) if isinstance(found, str) else (found, None)
+    if note is not None:
+        log.warning("%s answers by torch, without an exported graph: %s", name, note)
+    served = ServedFacts(
+        **facts.model_dump(),
+        name=name,
+        recipe=summary["recipe"],
+        reads=None if model.languages or facts.images else language_of(texts) if texts else language_by_tokens(model),
+        examples=_first_examples(model, facts, dev, texts, path),
+        dev=len(dev),
+        layers=model.num_layers,
+        score=_score(path),
+        engine=(model if graph is None else graph).engine,
+        engine_note=note,
+    )
+    return Served(name, model, served, summary, path, corpus, dev, graph)
 
 
 def _score(path: Path) -> float | None:
@@ -217,38 +256,14 @@ def _score(path: Path) -> float | None:
 
 
 def _first_examples(
-    facts: Mapping[str, object],
-    abilities: Sequence[str],
-    dev: list[dict[str, object]],
-    texts: list[str],
-    corpus: str | None,
+    model: Model, facts: ModelFacts, dev: list[dict[str, object]], texts: list[str], folder: Path
 ) -> dict[str, str]:
     """What the page's forms begin with, from what the model was made from."""
-    if facts["images"]:
-        return _image_example(corpus)
+    if facts.images:
+        return index_example(model) if isinstance(model, IndexModel) else run_example(folder)
     if dev:
-        return _examples(facts["task"], dev)
-    return _index_example(texts) if "search" in abilities else {}
-
-
-def _image_example(corpus: str | None) -> dict[str, str]:
-    """A held-out image of the corpus as a PNG file in base64."""
-    with contextlib.suppress(FirthError, OSError, IndexError):
-        if corpus:
-            return {"image": base64.b64encode(_png(ImageCorpus.open(corpus, verify=False).heldout.pixels[0])).decode()}
-    return {}
-
-
-def _png(pixels_CHW: NDArray[np.uint8]) -> bytes:
-    """A PNG file (W3C recommendation, 2003): one filter byte per line, 8 bits per channel, grey or RGB."""
-    channels, height, width = pixels_CHW.shape
-    lines = b"".join(b"\0" + line.tobytes() for line in pixels_CHW.transpose(1, 2, 0))
-    head = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines)), (b"IEND", b""))
-    whole = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(whole)
+        return _examples(facts.task, dev)
+    return _index_example(texts) if isinstance(model, IndexModel) else {}
 
 
 def _texts(model: Model, corpus: Path | None, dev: list[dict[str, object]]) -> list[str]:
@@ -257,8 +272,7 @@ def _texts(model: Model, corpus: Path | None, dev: list[dict[str, object]]) -> l
         first = dev[:_SENTENCES]
         return [str(row.get("text") or row.get("passage") or _joined(row.get("words"))) for row in first]
     if isinstance(model, IndexModel):
-        with contextlib.suppress(FirthError):
-            return [hit.text for hit in model.search("the of and 的 是 在", 10, mode="words")]
+        return [text for _, text in islice(live_texts(model.index.refresh()), _SENTENCES)]
     if corpus is None:
         return []
     read = islice(read_sentences(corpus), _SENTENCES)
@@ -273,7 +287,7 @@ def _examples(task: object, dev: list[dict[str, object]]) -> dict[str, str]:
     """What the forms of a task begin with: a dev example of a readable length, of tags one that has some."""
     first = next((row for row in dev if _shows(row)), dev[0])
     if task == "tag":
-        return {"tag": _joined(first.get("words"))}
+        return {"tag": re.sub(r" (?=[.,;:!?%)\]])", "", _joined(first.get("words")))}
     if task == "answer":
         return {"question": str(first["question"]), "passage": str(first["passage"])}
     found = {"classify": str(first["text"])}
@@ -289,9 +303,9 @@ def _shows(row: dict[str, object]) -> bool:
 
 def _index_example(texts: list[str]) -> dict[str, str]:
     """Some words that an index surely has."""
-    if not texts:
+    text = next((" ".join(text.split()) for text in texts if text.strip()), "")
+    if not text:
         return {}
-    text = " ".join(texts[0].split())
     return {"search": text[:12] if has_han(text) else " ".join(text.split()[:8])}
 
 

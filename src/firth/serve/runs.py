@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from firth.core.errors import FirthError
-from firth.core.run import Run, RunRecord
+from firth.core.record import RunRecord
+from firth.core.run import Run
+from firth.retrieval.store import INDEX
 from firth.training.checkpoints import read_history
 
 _NOT_SHOWN = ("event", "steps")
@@ -46,7 +48,9 @@ def run_row(folder: Path, name: str) -> dict[str, object]:
     record = _record(folder)
     lines = _lines(folder, record)
     if record is None:
-        return {**_EMPTY, "name": name, "bytes": _size(folder), "report": (folder / "report.html").is_file()}
+        kind = "search index" if (folder / INDEX).is_file() else None
+        report = (folder / "report.html").is_file()
+        return {**_EMPTY, "name": name, "kind": kind, "bytes": _size(folder), "report": report}
     last = next((line for line in reversed(lines) if line.get("event") == "train"), {})
     samples = next((line["texts"] for line in reversed(lines) if line.get("event") == "samples"), [])
     task = record.task
@@ -138,7 +142,11 @@ def _status(folder: Path, record: RunRecord) -> Status:
 
 def _size(folder: Path) -> int:
     """Bytes of the model's files on the disk; checkpoints are not part of it, and holes in files take no room."""
-    found = [folder] if folder.is_file() else [path for path in folder.rglob("*") if "checkpoints" not in path.parts]
+    found = (
+        [folder]
+        if folder.is_file()
+        else [path for path in folder.rglob("*") if not {"checkpoints", ".served"} & set(path.parts)]
+    )
     facts = [path.stat() for path in found if path.is_file()]
     return sum(min(one.st_size, getattr(one, "st_blocks", one.st_size) * 512) for one in facts)
 

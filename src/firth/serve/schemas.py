@@ -3,6 +3,7 @@
 Bounds that hold for every server are part of the schema; those that can be configured are in ``ServeSettings``.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AliasChoices, Base64Bytes, BaseModel, ConfigDict, Field, model_validator
@@ -49,9 +50,9 @@ class Pictured(Body):
     images: Images | None = None
 
     @classmethod
-    def of_upload(cls, data: bytes, model: str | None) -> Self:
-        """The body of a request that is nothing but an image."""
-        return cls.model_construct(model=model, images=[data])
+    def of_upload(cls, data: bytes, asked: Mapping[str, str]) -> Self:
+        """The body of a request that is nothing but an image; what is ``asked`` stands in the address."""
+        return cls.model_construct(model=asked.get("model"), images=[data])
 
     def images_read(self) -> list[bytes]:
         return self.images or []
@@ -268,8 +269,25 @@ class Suggest(Body):
         return self.texts
 
 
-class Search(Body):
-    question: Annotated[str, Field(min_length=1, max_length=10_000)]
+class LabelledText(Part):
+    text: Annotated[Text, Field(min_length=1)]
+    label: Word
+
+
+class Labelled(Body):
+    rows: Annotated[
+        list[LabelledText], Field(min_length=1, max_length=512, description="Texts with the label of each.")
+    ]
+
+    def texts_read(self) -> list[str]:
+        return [row.text for row in self.rows]
+
+
+class Search(Pictured):
+    """``question``, or ``images`` with one image where the documents are images."""
+
+    question: Annotated[str, Field(min_length=1, max_length=10_000)] | None = None
+    images: Annotated[list[Base64Bytes], Field(min_length=1, max_length=1)] | None = None
     top: Top = 10
     mode: Literal["auto", "words", "vectors", "both"] = "auto"
     where: Annotated[
@@ -280,6 +298,35 @@ class Search(Body):
         Field(ge=0, le=1, description="How much vectors count against words; by default as it was chosen."),
     ] = None
     passages: Annotated[bool, Field(description="All passages of a document, not its best one.")] = False
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.question is None) == (self.images is None):
+            raise ValueError("give a question, or one image")
+        return self
+
+    @classmethod
+    def of_upload(cls, data: bytes, asked: Mapping[str, str]) -> Self:
+        """``top`` and ``where`` (with commas between) may stand in the address."""
+        top = asked.get("top", "10")
+        where = [one.strip() for one in asked.get("where", "").split(",") if one.strip()]
+        rest = {"model": asked.get("model"), "top": int(top) if top.isdecimal() else top, "where": where}
+        checked = cls.model_validate({"question": "image", **rest})
+        return checked.model_copy(update={"question": None, "images": [data]})
+
+    def texts_read(self) -> list[str]:
+        return [] if self.question is None else [self.question]
+
+
+class Topics(Body):
+    min_size: Annotated[int | None, Field(ge=2, le=1000, description="The fewest documents of a topic.")] = None
+    words: Annotated[int, Field(ge=1, le=20, description="Of a topic.")] = 5
+
+
+class Duplicates(Body):
+    least: Annotated[
+        float, Field(gt=0, le=1, description="The cosine from which on two documents say nearly the same.")
+    ] = 0.95
 
 
 class Embeddings(Body):

@@ -12,6 +12,7 @@ any more is stopped.
 """
 
 import asyncio
+import contextlib
 import ctypes
 import logging
 import os
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from starlette.responses import Response, StreamingResponse
 
 from firth.core.config import usable_cores
 from firth.core.errors import FirthError
-from firth.core.files import is_out_of_memory
+from firth.core.memory import is_out_of_memory
 from firth.core.types import in_slices
 from firth.serve.guard import Problem, ServeSettings, explain
 from firth.serve.schemas import IMAGE_TYPES, Body, Pictured
@@ -235,9 +236,7 @@ class Worker:
         slices = _Slices(self, batch, nested=True)
 
         def nested() -> None:
-            import torch
-
-            with in_slices(slices.between), torch.inference_mode(False), torch.enable_grad():  # long work reads without
+            with in_slices(slices.between), _with_gradients():
                 self._time(batch, slices)
 
         Context().run(nested)  # who watches the long work does not hear of this
@@ -325,10 +324,21 @@ def _find_trim() -> Callable[[], object]:
     return (lambda: None) if trim is None else (lambda: trim(0))
 
 
-def _set_threads(count: int) -> None:
-    """Sets the number of threads of PyTorch. To be called in the worker: OpenMP keeps the number per calling thread."""
-    import torch
+@contextlib.contextmanager
+def _with_gradients() -> Iterator[None]:
+    """Long work reads without gradients; what is done meanwhile may need them. Nothing where no model needs torch."""
+    torch = sys.modules.get("torch")
+    with contextlib.ExitStack() as stack:
+        if torch is not None:
+            stack.enter_context(torch.inference_mode(False)), stack.enter_context(torch.enable_grad())
+        yield
 
+
+def _set_threads(count: int) -> None:
+    """Sets the number of threads of PyTorch, where it is loaded. To be called in the worker: OpenMP keeps it per thread."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
     if count == 0 and "OMP_NUM_THREADS" not in os.environ:
         count = usable_cores()
     if count:
@@ -345,15 +355,14 @@ class RequestHandler:
     async def read(self, request: Request, kind: type[SomeBody]) -> SomeBody:
         """The body of a request, validated and within the limits."""
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if given in IMAGE_TYPES and issubclass(kind, Pictured):
-            data = await self._received(request, self.settings.max_image_bytes)
-            return kind.of_upload(data, request.query_params.get("model"))
-        if given != "application/json":
+        upload = kind.of_upload if given in IMAGE_TYPES and issubclass(kind, Pictured) else None
+        if upload is None and given != "application/json":
             also = f", or an image as {', '.join(IMAGE_TYPES)}" if issubclass(kind, Pictured) else ""
             raise Problem(415, f"the body must be JSON: send it as 'Content-Type: application/json'{also}")
-        raw = await self._received(request, self.settings.max_body_bytes)
+        most = self.settings.max_body_bytes if upload is None else self.settings.max_image_bytes
+        raw = await self._received(request, most)
         try:
-            body = kind.model_validate_json(raw)
+            body = kind.model_validate_json(raw) if upload is None else upload(raw, request.query_params)
         except ValidationError as error:
             raise Problem(422, explain(kind, error)) from None
         self._check_texts(body.texts_read())

@@ -10,8 +10,9 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file, read_json, write_json
+from firth.core.record import TunedBase
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import Run, TunedBase, is_run
+from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig, read_documents
@@ -22,7 +23,7 @@ from firth.models.shared.pretraining import EncoderPretraining, find_pretraining
 from firth.models.shared.published import load_encoder
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, texts_of
-from firth.tasks.predict import is_task
+from firth.tasks.predict import has_task
 
 _SLOWER = 0.1  # than the base's own training, if no rate is given
 _HELDOUT = 0.1
@@ -58,7 +59,7 @@ def _pretraining_of(folder: Path) -> RunConfig | None:
     run = Run.find(folder)
     if run is not None:
         return RunConfig.build(run.record.config, run.path) if run.record.kind == "pretrain" else None
-    recipe = None if is_task(folder) else find_model(folder).continues
+    recipe = None if has_task(folder) else find_model(folder).continues
     if recipe is None:
         return None
     found = find_run_recipe(recipe)

@@ -8,23 +8,31 @@ from left to right or have it there (GPT, XLNet).
 B windows, T tokens.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
-from torch.nn import functional
 
-from firth.core.run import LabelScore
+from firth.core.errors import Later
+from firth.core.record import LabelScore
 from firth.core.types import Batch, Encoding, Ints, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
-from firth.nn.layers import pool_tokens
 from firth.tasks.answer_spans import Found, answer_scores, answer_tokens, best_threshold, find_answers
-from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork, Tensors, by_parts
+from firth.tasks.config import ArrayNetwork, TaskConfig
+from firth.tasks.data import by_owner
 from firth.tasks.scores import Interval, mean_interval
-from firth.tasks.training import Item, Row, by_owner, collate, frame_row, pieces_of
+from firth.tasks.training import AnyNetwork, Item, Row, collate, frame_row, pieces_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import functional
+
+    from firth.tasks.network import TaskNetwork
+else:
+    torch, functional = Later("torch"), Later("torch.nn.functional")
 
 _NUM_BEST = 20
 
@@ -50,6 +58,8 @@ class AnswerQuestions:
         return self.config.metric or "f1"
 
     def build(self, pairs: bool = True) -> TaskNetwork:
+        from firth.tasks.network import TaskNetwork
+
         return TaskNetwork(self.config, self.reader, 2)
 
     def learn_from(self, examples: Sequence[AnswerExample]) -> None:
@@ -136,10 +146,15 @@ class AnswerQuestions:
 
     # -- predicting
 
-    def outputs(self, network: TaskNetwork, batch: Batch) -> list[NDArray[np.float32]]:
+    def outputs(self, network: AnyNetwork, batch: Batch) -> list[NDArray[np.float32]]:
         """Start and end scores of an example's windows, [windows, 2, T]."""
-        start, end = self._scores(network, batch)
-        rows = list(torch.stack((start, end), 1).cpu().numpy())
+        if isinstance(network, ArrayNetwork):
+            lowest = np.finfo(np.float32).min
+            scores_BTK = np.where(batch.arrays["doc_ids"][:, :, None] == 0, lowest, network.token_arrays(batch.arrays))
+            rows = list(scores_BTK.swapaxes(1, 2))
+        else:
+            start, end = self._scores(network, batch)
+            rows = list(torch.stack((start, end), 1).cpu().numpy())
         return [np.stack(some) for some in by_owner(rows, batch.arrays["owner"])]
 
     def prediction(self, example: AnswerExample, item: Item, output: NDArray[np.float32]) -> Prediction:
@@ -208,13 +223,12 @@ def _texts(example: AnswerExample) -> list[str]:
     return list(example.references) or [answer.text for answer in example.answers]
 
 
-_ALIGN_DIM = 128
-
-
 class AnswerApart(AnswerQuestions):
     """The same task with question and passage encoded separately: two rows per window."""
 
     def build(self, pairs: bool = True) -> TaskNetwork:
+        from firth.tasks.network import ComparingNetwork
+
         return ComparingNetwork(self.config, self.reader)
 
     def _room(self, question_len: int) -> int:
@@ -259,49 +273,3 @@ class AnswerApart(AnswerQuestions):
 def _words(text: str, offsets: Ints) -> list[str]:
     """The text of each token, so that different unknown words differ."""
     return [text[start:end].lower() for start, end in offsets.tolist()]
-
-
-class ComparingNetwork(TaskNetwork):
-    """Rows come in twos: a question and a window of its passage."""
-
-    def __init__(self, config: TaskConfig, reader: TextReader) -> None:
-        super().__init__(config, reader, 2, compares=True)
-        self.align = nn.Linear(self.below_dim, _ALIGN_DIM)
-        self.asked = nn.Linear(self.dim, 1)  # how much a word of the question counts
-        self.out = nn.Linear(self.dim, 2 * self.dim)  # the question as the starts and ends it looks for
-        self.nothing = nn.Linear(2 * self.dim, 2)
-
-    def _new_parts(self) -> list[nn.Module | None]:
-        return [*super()._new_parts(), self.align, self.asked, self.nothing]
-
-    def token_scores(self, tensors: Tensors) -> torch.Tensor:
-        """Start and end, [W, 1 + T, 2]; the first column is that of no answer."""
-        return by_parts(self._compared, tensors, self.config.max_batch_tokens, together=2)
-
-    def _compared(self, tensors: Tensors) -> torch.Tensor:
-        layers, mask = self._read(tensors), tensors["doc_ids"] > 0
-        hidden = self._above(self._beside_each(self._below(tensors, layers), tensors, mask), tensors, layers)
-        hidden = self._dropped(hidden)
-        asked, passage = hidden[0::2], hidden[1::2]
-        shares = _hide(self.asked(asked).squeeze(-1), mask[0::2]).softmax(-1)
-        question_WD = torch.einsum("wt,wtd->wd", shares, asked)
-        sought = self.out(question_WD).unflatten(-1, (2, self.dim))
-        scores = torch.einsum("wtd,wkd->wtk", passage, sought)
-        nothing = self.nothing(torch.cat((question_WD, pool_tokens(passage, mask[1::2], "max")), -1))
-        return torch.cat((nothing[:, None], scores), 1)
-
-    def _beside_each(self, below: torch.Tensor, tensors: Tensors, mask: torch.Tensor) -> torch.Tensor:
-        """[2W, T, 2D + 1]: every word, what is like it in the other text, and whether it is there itself."""
-        longest = max(1, int(mask[0::2].sum(1).max()))
-        keys = self.align(self._dropped(below)).relu()
-        alike_WQT = keys[0::2, :longest] @ keys[1::2].transpose(1, 2)
-        for_passage = _hide(alike_WQT.transpose(1, 2), mask[0::2, None, :longest]).softmax(-1) @ below[0::2, :longest]
-        for_question = _hide(alike_WQT, mask[1::2, None]).softmax(-1) @ below[1::2]
-        for_question = functional.pad(for_question, (0, 0, 0, below.shape[1] - longest))
-        others = torch.stack((for_question, for_passage), 1).flatten(0, 1)
-        return torch.cat((below, others, tensors["shared"][:, :, None].to(below.dtype)), -1)
-
-
-def _hide(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Padding never wins; a finite number, so that a row of padding alone does no harm."""
-    return values.masked_fill(~mask, torch.finfo(values.dtype).min)

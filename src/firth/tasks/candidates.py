@@ -12,81 +12,61 @@ true labels the highest probability once it is calibrated, because of few labels
 Of equals the cheaper one is kept. What is kept is calibrated by the same predictions.
 """
 
-import statistics
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.run import CalibrationResult, CandidateResult, LabelScore, LearningCurve
-from firth.core.types import Prediction, Progress
+from firth.core.record import CalibrationResult, CandidateResult, LearningCurve
+from firth.core.storage import Cluster
+from firth.core.types import Event, Prediction, Progress
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import Frozen, fit_counts, fit_frozen, head_model, refittable
-from firth.tasks.data import TaskData, strata
+from firth.tasks.data import TaskData, copies_of, strata
 from firth.tasks.distillation import Teacher
-from firth.tasks.finetune import FEWEST, MOST, TEXTS, train_contrastive, train_model
+from firth.tasks.finetune import (
+    FEWEST,
+    MOST,
+    TEXTS,
+    WINDOW,
+    Fold,
+    judge_fold,
+    judge_fold_there,
+    train_contrastive,
+    train_model,
+)
+from firth.tasks.judging import Fitted, Judge, Tried, better
 from firth.tasks.linear import (
     NUM_FOLDS,
-    Floats,
-    Ints,
+    Head,
     Outputs,
-    judged_weights,
     learning_curve,
     predictions_of,
     stratified_folds,
 )
-from firth.tasks.model import TaskModel
-from firth.tasks.network import Head
-from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
-from firth.tasks.several import ClassifySeveral, mean_log_chance
+from firth.tasks.model import TaskModel, build_model
+from firth.tasks.scores import added, error_of, fit_weights, log_probs, normalised, rescaled
+from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
 from firth.tasks.training import Task
 
-Predictions = list[Prediction]
 TakeBase = Callable[[TaskConfig], Model]
 _ENOUGH = 0.98  # a score from which on nothing is tuned
 _LEARNING = 3.3  # so many times as long as reading a text takes learning from it
 _FASTER = 2.0  # than tuning learns pulling texts together
 _CALIBRATED = 20  # examples: fewer say nothing of probabilities
-_ERRORS = 1.5  # standard errors by which counts must help; fewer are too few where new texts differ from the old ones
 _LEAST = 2  # epochs of tuning that are worth while
 _FEW = 100  # examples
+_SAMPLED = 100  # texts whose length is looked at
+_JUDGING = 300  # examples that are enough to judge what takes long
 _THIRDS = 1000  # up to so many examples what takes long is judged in three folds; beyond, in one of the five
-
-
-@dataclass
-class Fitted:
-    """What was chosen: the model, what it says of the dev examples and its scores on them, the seconds of training."""
-
-    model: TaskModel
-    predictions: Predictions
-    scores: dict[str, float]
-    train_s: float
-    by_label: dict[str, LabelScore]  # on the dev examples, or in cross-validation
-    candidates: tuple[CandidateResult, ...] = ()
-    calibration: CalibrationResult | None = None
-    curve: LearningCurve | None = None
-
-
-@dataclass
-class _Tried:
-    """A candidate: what it says of examples that it has not learned from, by their number, and how the finished model is
-    had."""
-
-    name: str
-    found: Mapping[int, Prediction]
-    finish: Callable[[], Fitted]
-    note: str = ""
-    seconds: float = 0.0
 
 
 def fit_best(
@@ -97,15 +77,17 @@ def fit_best(
     progress: Progress | None = None,
     extra_vectors: ExtraVectors | None = None,
     teacher: Teacher | None = None,
+    remote: tuple[Cluster, str] | None = None,
 ) -> Fitted:
-    """The best of ``config.candidates``; tuning alone is not judged without dev examples."""
+    """The best of ``config.candidates``; tuning alone is not judged without dev examples. ``remote``: a cluster for the folds, and
+    the path of the base there."""
     if config.candidates == ("tuned",) and not config.folds:
         fitted = _train(config, take_base(config), data, folder, progress, extra_vectors, teacher)
         if config.several and data.dev:
             _use_thresholds(fitted, dict(enumerate(fitted.predictions)), data.dev)
             fitted.by_label = fitted.model.task.by_label(data.dev, fitted.predictions)
         return fitted
-    return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher).best()
+    return _Choice(config, take_base, data, folder, progress, extra_vectors, teacher, remote).best()
 
 
 def _train(
@@ -135,16 +117,25 @@ class _Choice:
         progress: Progress | None,
         extra_vectors: ExtraVectors | None,
         teacher: Teacher | None,
+        remote: tuple[Cluster, str] | None = None,
     ) -> None:
+        self.remote = remote
         self.config, self.take_base, self.data = config, take_base, data
-        self.folder, self.progress, self.more = folder, progress, (extra_vectors, teacher)
-        self.num_folds = min(config.folds or self._usual_folds(), len(data.train))
-        self.folds_N = stratified_folds(strata(data.train), self.num_folds, config.seed)
-        self.judged: Sequence[Any] = data.dev or data.train
+        self.folder, self.more = folder, (extra_vectors, teacher)
+        self.stage, self.listener = "", progress
+        num_folds = min(config.folds or self._usual_folds(), len(data.train))
+        self.folds_N = stratified_folds(strata(data.train), num_folds, config.seed, copies_of(data.train))
+        self.num_folds = int(self.folds_N.max()) + 1
+        self.judge = Judge(config, data, self.folds_N)
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
-        self.task: Task | None = None  # how predictions are scored: that of any candidate
         self.frozen: Frozen | FrozenTags | None = None
         self.counted: Frozen | FrozenTags | None = None
+        self.pulled = False  # pairs of texts were tried
+
+    def progress(self, event: Event) -> None:
+        """Passed on with what is being tried."""
+        if self.listener is not None:
+            self.listener({"stage": self.stage, **event} if self.stage else event)
 
     def _usual_folds(self) -> int:
         """The same for all candidates: what is judged after learning from fewer examples looks worse than it is. Three where
@@ -154,7 +145,7 @@ class _Choice:
 
     def best(self) -> Fitted:
         """All candidates in turn, then the model of the best."""
-        tried: list[_Tried] = []
+        tried: list[Tried] = []
         skipped: list[CandidateResult] = []
         for name in self.config.candidates:
             started = time.perf_counter()
@@ -162,95 +153,83 @@ class _Choice:
             if note:
                 skipped.append(CandidateResult(name=name, note=note))
                 continue
-            tried.append(self._try(name))
-            tried[-1].seconds = time.perf_counter() - started
-        scores = self._scores(tried)
-        ranks = self._ranks(tried, scores)
+            self.stage = name
+            self.progress({"event": "candidate", "name": name})
+            one = self._try(name, tried)
+            one.seconds = time.perf_counter() - started
+            if one.given_up:
+                skipped.append(CandidateResult(name=name, seconds=one.seconds, note=one.note))
+            else:
+                tried.append(one)
+        scores = self.judge.scores(tried)
+        ranks = self.judge.ranks(tried, scores)
         best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
         both = self._add_counts(tried, ranks, best) if scores[best] < _ENOUGH else None
         if both is not None:
             tried.append(both)
-            scores.append(self._scores([tried[best], both])[1])
+            scores.append(self.judge.scores([tried[best], both])[1])
             if not self.data.dev or scores[-1] >= scores[best]:
                 best = len(tried) - 1
+        self.stage = f"{tried[best].name}, on all examples"
         fitted = tried[best].finish()
         results = [
             CandidateResult(
                 name=one.name,
                 score=score,
-                deviation=self._deviation(one),
+                deviation=self.judge.deviation(one),
                 seconds=one.seconds,
                 chosen=place == best,
                 note=one.note,
             )
             for place, (one, score) in enumerate(zip(tried, scores, strict=True))
         ]
-        assert self.task is not None
-        if self.config.several:
-            _use_thresholds(fitted, tried[best].found, self.judged)
-            tried[best].found = self._cut(tried[best].found)
-        judged = sorted(tried[best].found)
-        fitted.by_label = self.task.by_label(
-            [self.judged[number] for number in judged], [tried[best].found[number] for number in judged]
-        )
-        self._calibrate(fitted, tried[best])
+        self._complete(fitted, tried[best])
         fitted.curve = self._curve()
         fitted.candidates, fitted.train_s = (*results, *skipped), time.perf_counter() - self.begun
         return fitted
 
-    def _curve(self) -> LearningCurve | None:
-        """By the linear model on the base, or by counts."""
-        fits, name = self.frozen or self.counted, "linear" if self.frozen else "counts"
-        more = (self.data.train, self.folds_N, self.budget_s, name, self.config.seed)
-        return learning_curve(fits, self.task, *more) if fits and self.task else None
+    def _complete(self, fitted: Fitted, chosen: Tried) -> None:
+        """Thresholds, scores by label, calibration, and what was said of training examples that were not learned from."""
+        judge, task = self.judge, self.judge.task
+        assert task is not None
+        if self.config.several:
+            _use_thresholds(fitted, chosen.found, judge.judged)
+            chosen.found = judge.cut(chosen.found)
+        judged = sorted(chosen.found)
+        fitted.by_label = task.by_label(
+            [judge.judged[number] for number in judged], [chosen.found[number] for number in judged]
+        )
+        self._calibrate(fitted, chosen)
+        if not self.data.dev:
+            factor = 1.0 if fitted.calibration is None else fitted.calibration.factor
+            found = [chosen.found[number] for number in judged]
+            fitted.outside = dict(zip(judged, rescaled(found, factor) if factor != 1.0 else found, strict=True))
+        if self.config.task == "classify" and not self.config.several and len(fitted.outside) < len(self.data.train):
+            linear = [one for one in (self.frozen, self.counted) if isinstance(one, Frozen)]
+            best = max(linear, key=lambda one: one.linear.goodness, default=None)
+            fitted.of_all = {} if best is None else predictions_of(task, self.data.train, best.outside)
 
-    def _try(self, name: str) -> _Tried:
+    def _curve(self) -> LearningCurve | None:
+        """By the linear model on the base or by counts, whichever is better."""
+        linear, counts = self.frozen, self.counted
+        if (
+            isinstance(linear, Frozen)
+            and isinstance(counts, Frozen)
+            and counts.linear.goodness > linear.linear.goodness
+        ):
+            linear = None
+        fits, name = linear or counts, "linear" if linear else "counts"
+        more = (self.data.train, self.folds_N, self.budget_s, name, self.config.seed)
+        return learning_curve(fits, self.judge.task, *more) if fits and self.judge.task else None
+
+    def _try(self, name: str, tried: Sequence[Tried]) -> Tried:
         if name == "counts":
             return self._counts()
         if name == "linear":
             return self._linear()
-        return self._pull() if name == "contrastive" else self._tune()
+        return self._pull(tried) if name == "contrastive" else self._tune(tried)
 
-    def _scores(self, tried: Sequence[_Tried]) -> list[float]:
-        """Of each on the examples that all have judged."""
-        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
-        return [
-            self._score([self.judged[number] for number in shared], [found[n] for n in shared])
-            for found in (self._cut(one.found) if self.config.several else one.found for one in tried)
-        ]
-
-    def _cut(self, found: Mapping[int, Prediction]) -> Mapping[int, Prediction]:
-        """Several labels with the thresholds that suit these predictions best; each candidate is scored with its own."""
-        assert isinstance(self.task, ClassifySeveral)
-        return dict(zip(found, self.task.recut([self.judged[one] for one in found], list(found.values())), strict=True))
-
-    def _ranks(self, tried: Sequence[_Tried], scores: list[float]) -> list[float]:
-        """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
-        classes the mean log-probability of the true label, calibrated, on the examples that all have judged."""
-        if self.data.dev or self.config.task != "classify":
-            return scores
-        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
-        if isinstance(self.task, ClassifySeveral):
-            true_NK = self.task.indicators([self.judged[number] for number in shared])
-            return [
-                mean_log_chance(self.task.chances([one.found[number] for number in shared]), true_NK) for one in tried
-            ]
-        ranks = [self._fit_factor({number: one.found[number] for number in shared})[1] for one in tried]
-        for one, rank in zip(tried, ranks, strict=True):
-            one.note = "; ".join(filter(None, (one.note, f"log-likelihood {rank:.3f}")))
-        return ranks
-
-    def _fit_factor(self, found: Mapping[int, Prediction]) -> tuple[float, float]:
-        """The factor that calibrates, and the mean log-probability with it; rare classes count as in training."""
-        return fit_factor(log_probs(list(found.values()), self.config.labels), *self._targets(list(found)))
-
-    def _targets(self, numbers: Sequence[int]) -> tuple[Ints, Floats]:
-        """The classes of judged examples, and their weights."""
-        targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
-        num_classes, balanced = len(self.config.labels), bool(self.config.class_weights)
-        return targets_N, judged_weights(targets_N, num_classes, balanced, in_folds=not self.data.dev)
-
-    def _add_counts(self, tried: Sequence[_Tried], ranks: Sequence[float], best: int) -> _Tried | None:
+    def _add_counts(self, tried: Sequence[Tried], ranks: Sequence[float], best: int) -> Tried | None:
         """Counts and the best of the others together, if that is better than the best by more than chance."""
         counts = next((one for one in tried if one.name == "counts"), None)
         others = [place for place, one in enumerate(tried) if one is not counts]
@@ -261,18 +240,14 @@ class _Choice:
         shared = sorted(set(counts.found) & set(other.found))
         if len(shared) < _CALIBRATED:
             return None
-        targets_N, weights_N = self._targets(shared)
+        targets_N, weights_N = self.judge.targets(shared)
         sides = [[one.found[number] for number in shared] for one in (other, counts)]
         logs_MNK = np.stack([log_probs(side, self.config.labels) for side in sides])
         weights_M = fit_weights(logs_MNK, targets_N, weights_N)
-        alone_NK = log_probs([tried[best].found[number] for number in shared], self.config.labels)
-        factor = fit_factor(alone_NK, targets_N, weights_N)[0]
-        rows = np.arange(len(shared))
-        gains_N = weights_N * (
-            normalised(np.tensordot(weights_M, logs_MNK, 1))[rows, targets_N]
-            - normalised(factor * alone_NK)[rows, targets_N]
-        )
-        if not _better(gains_N):
+        added_N = weights_N * normalised(np.tensordot(weights_M, logs_MNK, 1))[np.arange(len(shared)), targets_N]
+        alone = [tried[best].found[number] for number in shared]
+        gains_N = added_N - self.judge.log_chances(alone, targets_N, weights_N)
+        if not better(gains_N):
             return None
         weights = (float(weights_M[0]), float(weights_M[1]))
         found = dict(zip(shared, added(sides, weights), strict=True))
@@ -283,24 +258,27 @@ class _Choice:
             part.rescale(weights[1])
             fitted.model.counts = part
             if self.data.dev:
-                assert self.task is not None
+                assert self.judge.task is not None
                 fitted.predictions = [found[number] for number in sorted(found)]
-                fitted.scores = self.task.score(self.data.dev, [], fitted.predictions)
+                fitted.scores = self.judge.task.score(self.data.dev, [], fitted.predictions)
             return fitted
 
         note = f"weights {weights[1]:.2f} and {weights[0]:.2f}, gain {gains_N.mean():.3f}"
-        return _Tried(f"counts + {other.name}", found, finish, note)
+        return Tried(f"counts + {other.name}", found, finish, note)
 
-    def _calibrate(self, fitted: Fitted, chosen: _Tried) -> None:
+    def _calibrate(self, fitted: Fitted, chosen: Tried) -> None:
         """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
         then is not meant as a share."""
         plain = self.config.task == "classify" and not self.config.several
         if not plain or self.config.class_weights or len(chosen.found) < _CALIBRATED:
             return
-        factor = self._fit_factor(chosen.found)[0]
+        factor = self.judge.fit_factor(chosen.found)[0]
         fitted.model.rescale(factor)
         fitted.predictions = rescaled(fitted.predictions, factor)
-        predictions, truth = list(chosen.found.values()), [str(self.judged[number].label) for number in chosen.found]
+        predictions, truth = (
+            list(chosen.found.values()),
+            [str(self.judge.judged[number].label) for number in chosen.found],
+        )
         fitted.calibration = CalibrationResult(
             factor=factor,
             error_before=error_of(predictions, truth),
@@ -308,20 +286,7 @@ class _Choice:
             examples=len(truth),
         )
 
-    def _deviation(self, one: _Tried) -> float | None:
-        """Over the folds that it was judged in."""
-        folds: dict[int, list[int]] = {}
-        for number in [] if self.data.dev else sorted(one.found):
-            folds.setdefault(int(self.folds_N[number]), []).append(number)
-        found = self._cut(one.found) if self.config.several else one.found
-        scores = [self._score([self.judged[n] for n in some], [found[n] for n in some]) for some in folds.values()]
-        return statistics.stdev(scores) if len(scores) > 1 else None
-
-    def _score(self, examples: Sequence[Any], found: Predictions) -> float:
-        assert self.task is not None
-        return self.task.score(examples, [], found)[self.task.metric]
-
-    def _counts(self) -> _Tried:
+    def _counts(self) -> Tried:
         if self.config.task == "tag":
             tagger, self.counted = fit_tag_counts(self.config, self.data, self.folds_N, not self.data.dev)
             return self._fitted("counts", tagger, self.counted.outside, lambda: tagger)
@@ -330,7 +295,7 @@ class _Choice:
         self.counted = refittable(model, linear, examples)
         return self._fitted("counts", model, self.counted.outside, lambda: model)
 
-    def _linear(self) -> _Tried:
+    def _linear(self) -> Tried:
         base, data = self.take_base(self.config.replace(tune=False)), self.data
         found: Frozen | FrozenTags
         if self.config.task == "tag":
@@ -346,16 +311,16 @@ class _Choice:
 
     def _fitted(
         self, name: str, model: TaskModel, outside: Mapping[int, Outputs], build: Callable[[], TaskModel]
-    ) -> _Tried:
+    ) -> Tried:
         """A linear model: on dev examples what it says, else what it said of those outside of its folds. Built anew at the
         end, since its base may have been tuned."""
-        self.task = model.task
+        self.judge.task = model.task
         found = model.predict_examples(self.data.dev) if self.data.dev else []
         scores = model.task.score(self.data.dev, [], found) if self.data.dev else {}
         judged = dict(enumerate(found)) if self.data.dev else predictions_of(model.task, self.data.train, outside)
-        return _Tried(name, judged, lambda: Fitted(build(), found, scores, 0.0, {}))
+        return Tried(name, judged, lambda: Fitted(build(), found, scores, 0.0, {}))
 
-    def _tune(self) -> _Tried:
+    def _tune(self, tried: Sequence[Tried]) -> Tried:
         """On dev examples at its best epoch; else trained without some of the folds and judged on those."""
         config, num_folds = self._plan()
         note = "" if config.epochs == self.config.epochs else f"{config.epochs} of {self.config.epochs} epochs"
@@ -363,42 +328,52 @@ class _Choice:
         head = self.frozen.head if self.frozen is not None and fits else None
         if self.data.dev:
             fitted = _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
-            self.task = fitted.model.task
-            return _Tried("tuned", dict(enumerate(fitted.predictions)), lambda: fitted, note)
-        found: dict[int, Prediction] = {}
-        for fold in range(num_folds):
-            started = time.perf_counter()
-            found |= self._judge_fold(config, fold, head is not None)
-            if not self.config.folds and self._left() < 2.2 * (time.perf_counter() - started):
-                break  # one more and the training on all examples would not fit
+            self.judge.task = fitted.model.task
+            return Tried("tuned", dict(enumerate(fitted.predictions)), lambda: fitted, note)
+        found, why = self._judge("tuned", config, num_folds, tried, head=head is not None)
+        if why:
+            return Tried("tuned", found, _never, why, given_up=True)
 
         def finish() -> Fitted:
             return _train(config, self.take_base(config), self.data, self.folder, self.progress, *self.more, head)
 
-        return _Tried("tuned", found, finish, note)
+        return Tried("tuned", found, finish, note)
 
-    def _judge_fold(self, config: TaskConfig, fold: int, from_head: bool) -> dict[int, Prediction]:
-        """Trained on all other folds, what it says of this one."""
-        head = self.frozen.head_of(self.folds_N != fold) if self.frozen is not None and from_head else None
+    def _judge(
+        self, name: str, config: TaskConfig, num_folds: int, tried: Sequence[Tried], steps: int = 0, head: bool = False
+    ) -> tuple[dict[int, Prediction], str]:
+        """Trained on all other folds, what is said of each, and why the last of them are left out, if they are; ``steps``
+        batches of pairs, or the task itself."""
+        found: dict[int, Prediction] = {}
+        outside = (self.folds_N == number for number in range(num_folds))
+        heads = ((one, self.frozen.head_of(~one) if self.frozen is not None and head else None) for one in outside)
+        folds = (Fold(config, one, steps, begun) for one, begun in heads)
+        for number, (task, some) in enumerate(self._judged(name, folds, num_folds), 1):
+            self.judge.task = task
+            found |= some
+            if number < num_folds and (behind := self.judge.behind(found, tried)):
+                return found, f"given up after fold {number} of {num_folds}: {behind}"
+        return found, ""
 
-        def train(data: TaskData, folder: Path) -> TaskModel:
-            return _train(config, self.take_base(config), data, folder, self.progress, *self.more, head).model
+    def _judged(self, name: str, folds: Iterator[Fold], num_folds: int) -> Iterator[tuple[Task, dict[int, Prediction]]]:
+        """All on a cluster, or as many here as the time allows."""
+        if self.remote is not None and self.more[1] is None:
+            (cluster, path), data = self.remote, self.remote[0].put(self.data)
+            task = self.judge.task or build_model(self.config, self.take_base(self.config), self.data.pairs).task
+            for found in cluster.ordered(judge_fold_there, ((path, fold, data, self.more[0]) for fold in folds)):
+                yield task, found
+            return
+        for number, fold in enumerate(folds, 1):
+            started = time.perf_counter()
+            self.stage = f"{name}, fold {number} of {num_folds}"
+            yield judge_fold(self.take_base(fold.config), fold, self.data, *self.more, self.progress)
+            if not fold.steps and not self.config.folds and self._left() < 2.2 * (time.perf_counter() - started):
+                return  # one more and the training on all examples would not fit
 
-        return self._outside(fold, train)
-
-    def _outside(self, fold: int, train: Callable[[TaskData, Path], TaskModel]) -> dict[int, Prediction]:
-        outside = np.flatnonzero(self.folds_N == fold).tolist()
-        inside = np.flatnonzero(self.folds_N != fold).tolist()
-        data = replace(self.data, train=[self.data.train[number] for number in inside])
-        with tempfile.TemporaryDirectory() as folder:
-            model = train(data, Path(folder))
-        self.task = model.task
-        found = model.predict_examples([self.data.train[number] for number in outside])
-        return dict(zip(outside, found, strict=True))
-
-    def _pull(self) -> _Tried:
+    def _pull(self, tried: Sequence[Tried]) -> Tried:
         """Texts of one class are pulled together; judged as tuning is."""
         assert self.frozen is not None
+        self.pulled = True
         rate = (self.config.learning_rate or 5e-5) * _FASTER
         config = self.frozen.config.replace(tune=True, layers="last", learning_rate=rate, dropout_prob=0.0)
         steps, num_folds = self._pulls()
@@ -408,13 +383,13 @@ class _Choice:
 
         if self.data.dev:
             model = train(self.data, self.folder)
-            self.task, found = model.task, model.predict_examples(self.data.dev)
+            self.judge.task, found = model.task, model.predict_examples(self.data.dev)
             scores = model.task.score(self.data.dev, [], found)
-            return _Tried("contrastive", dict(enumerate(found)), lambda: Fitted(model, found, scores, 0.0, {}))
-        judged: dict[int, Prediction] = {}
-        for fold in range(num_folds):
-            judged |= self._outside(fold, train)
-        return _Tried(
+            return Tried("contrastive", dict(enumerate(found)), lambda: Fitted(model, found, scores, 0.0, {}))
+        judged, why = self._judge("contrastive", config, num_folds, tried, steps)
+        if why:
+            return Tried("contrastive", judged, _never, why, given_up=True)
+        return Tried(
             "contrastive", judged, lambda: Fitted(train(self.data, self.folder), [], {}, 0.0, {}), f"{steps} batches"
         )
 
@@ -422,7 +397,7 @@ class _Choice:
         """Batches and folds that fit into half of the time: first fewer folds, then fewer batches; none if they do not."""
         folds = 0 if self.data.dev else self.num_folds if self.config.folds else self._most_folds()
         wanted = min(MOST, max(FEWEST, self.config.epochs * len(self.data.train) // TEXTS))
-        batch_s = self._epoch_s() * TEXTS / len(self.data.train)
+        batch_s = self._epoch_s() * self._read_share() * TEXTS / len(self.data.train)
         if self.config.folds or not batch_s:
             return wanted, folds
         affordable = self._left() / 2 / batch_s  # batches in all trainings
@@ -430,33 +405,44 @@ class _Choice:
         steps = int(affordable / (1 + folds))
         return (min(steps, wanted) if steps >= FEWEST else 0), folds
 
+    def _read_share(self) -> float:
+        """Of the tokens of long texts, that pairs of them read."""
+        assert self.frozen is not None
+        reader = self.take_base(self.frozen.config).reader()
+        most = min(self.config.max_len, reader.max_len or self.config.max_len)
+        some = all_of(TextExample, self.data.train)[:_SAMPLED]
+        lens = [min(len(reader.tokenize(one.text).ids), most) for one in some]
+        return sum(min(one, WINDOW) for one in lens) / max(sum(lens), 1)
+
     # -- whether and how long to tune
 
     def _left(self) -> float:
         return self.budget_s - (time.perf_counter() - self.begun)
 
-    def _why_not(self, name: str, tried: Sequence[_Tried]) -> str:
+    def _why_not(self, name: str, tried: Sequence[Tried]) -> str:
         """Why nothing is tuned; empty if it is."""
         plain = self.config.task == "classify" and not self.config.several
         if name == "contrastive" and (self.frozen is None or self.data.pairs or not plain):
             return "not tried: it is for classes of single texts, after linear"
         if not tried:
             return ""
-        best = max(self._scores(tried))
+        best = max(self.judge.scores(tried))
         if best >= _ENOUGH:
             return f"not tuned: {best:.3f} is reached without"
         if name == "contrastive":
             enough = self._pulls()[0] > 0
             return "" if enough else f"not tuned: {FEWEST} batches take too long for a budget of {self.config.budget}"
-        if not self.data.dev and len(self.data.train) <= _FEW and tried[-1].name == "contrastive":
+        if not self.data.dev and len(self.data.train) <= _FEW and self.pulled:
             return f"not tuned: of {_FEW} examples or fewer contrastive pairs teach more"
         if self._plan()[0].epochs < _LEAST <= self.config.epochs:
             return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
 
     def _most_folds(self) -> int:
-        """In which what takes long is judged."""
-        return self.num_folds if len(self.data.train) <= _THIRDS else 1
+        """In which what takes long is judged: as many as have enough examples together."""
+        if len(self.data.train) > _THIRDS:
+            return 1
+        return min(self.num_folds, -(-_JUDGING * self.num_folds // len(self.data.train)))
 
     def _epoch_s(self) -> float:
         return 0.0 if self.frozen is None else _LEARNING * self.frozen.read_s
@@ -482,9 +468,8 @@ class _Choice:
         return config.replace(epochs=max(1, epochs)), folds
 
 
-def _better(gains_N: Floats) -> bool:
-    """By more than chance."""
-    return bool(gains_N.mean() > _ERRORS * gains_N.std() / len(gains_N) ** 0.5)
+def _never() -> Fitted:
+    raise AssertionError("a candidate that was given up is not finished")
 
 
 def _use_thresholds(fitted: Fitted, found: Mapping[int, Prediction], judged: Sequence[Any]) -> None:

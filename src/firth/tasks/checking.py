@@ -51,8 +51,9 @@ class Check:
         """An error if there is a grave problem; ``learning=False``: the examples are only scored."""
         for problem in self.problems:
             if problem.grave and (learning or not problem.only_learning):
+                remedy = problem.remedy or "fix the data"
                 raise FirthError(
-                    f"{problem.first}: {problem.what} ({problem.count} in all); fix the data, --check shows all"
+                    f"{problem.first}: {problem.what} ({problem.count} in all); {remedy}; --check shows all"
                 )
 
 
@@ -124,10 +125,10 @@ def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list
         ("words and tags differ in number", True, _unpaired),
         ("empty text", False, _empty),
     ]
-    remedies = {"has no label": "label it or leave it out", "empty text": "leave it out"}
+    remedies = {"has no label": "label it, or leave all such texts out with --skip-bad", "empty text": "leave it out"}
     if scheme is not None:
         tests.append((f"tags that {scheme.upper()} forbids", False, lambda example: _bad(example, scheme)))
-        remedies[tests[-1][0]] = "mend them, or let --repair-tags do it"
+        remedies[tests[-1][0]] = "fix them, or let --repair-tags do it"
     found = []
     for part, examples in parts.items():
         for what, grave, test in tests:
@@ -135,7 +136,7 @@ def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list
                 example.where or f"{part} {number}" for number, example in enumerate(examples, 1) if test(example)
             ]
             said = what if len(parts) == 1 else f"{what} ({part})"
-            found += _counted(said, places, grave, remedies.get(what, "mend it"))
+            found += _counted(said, places, grave, remedies.get(what, "fix it"))
     return found
 
 
@@ -173,7 +174,7 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
         for name in sorted(set(counts["dev"]) - set(counts["train"])):
             places = [example.where or "dev" for example in parts["dev"] if name in _labels(example)]
             # A tag that is never learned costs a point; a class that is never learned is a mistake in the files.
-            remedy = "label some for training, or mend the name"
+            remedy = "label some for training, or fix the name"
             found += _counted(f"the label '{name}' is not in the training data", places, kind == "classify", remedy)
     kinds = {example.label for example in parts["train"] if isinstance(example, TextExample)}
     if kind in ("classify", "score") and len(kinds) == 1 and kinds != {None}:
@@ -197,6 +198,16 @@ def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Proble
         remedy = f"label more ({names}), or join it with another"
         found.append(Problem(f"labels with fewer than {_FEW} examples", len(few), first, remedy=remedy))
     several = getattr(train[0], "labels", None) is not None  # each is learned by itself
+    if not several and (mark := _joined_by(counts)):
+        joined = sorted(name for name in counts if mark in name)
+        first = next(one.where or "train" for one in train if joined[0] in _labels(one))
+        remedy = f'if a text may have several, name what parts them: --label-separator "{mark}"'
+        found.append(Problem(f"labels such as '{joined[0]}', made of others", len(joined), first, remedy=remedy))
+    if alike := _alike(counts):
+        first = next(one.where or "train" for one in train if alike[0] in _labels(one))
+        said = " and ".join(f"'{name}'" for name in alike)
+        what = f"labels that differ only in capitals or white space: {said}"
+        found.append(Problem(what, len(alike), first, remedy="write them alike if they mean the same"))
     if counts and not several and max(counts.values()) >= UNBALANCED * min(counts.values()):
         rare = min(counts, key=lambda name: (counts[name], name))
         first = next(one.where or "train" for one in train if rare in _labels(one))
@@ -204,6 +215,25 @@ def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Proble
         what = f"examples of '{rare}', the rarest of unbalanced labels"
         found.append(Problem(what, counts[rare], first, remedy=remedy))
     return found
+
+
+def _alike(counts: Counter[str]) -> list[str]:
+    """The first labels that are one but for capitals and white space, the most frequent last."""
+    groups: dict[str, list[str]] = {}
+    for name in counts:
+        groups.setdefault("".join(name.lower().split()), []).append(name)
+    found = min((names for names in groups.values() if len(names) > 1), default=[])
+    return sorted(found, key=lambda name: (counts[name], name))
+
+
+def _joined_by(counts: Counter[str]) -> str:
+    """The mark between the names of several labels: two labels at least are made of others that are there, or one by a mark
+    that hardly stands in a name; else empty."""
+    for mark in ";|,/+":
+        parts = [[part.strip() for part in name.split(mark)] for name in counts if mark in name]
+        if len(parts) >= (1 if mark in ";|" else 2) and all(part in counts for some in parts for part in some):
+            return mark
+    return ""
 
 
 def _key(example: AnyExample) -> Hashable:
@@ -289,6 +319,7 @@ def _table(rows: list[list[str]]) -> list[str]:
 def _fit(text: str, width: int) -> str:
     """Cut or filled to a width on the screen, where Chinese characters are two columns wide."""
     text = " ".join(text.split(" ")).replace("\n", " ").replace("\t", " ")
+    text = text[: 8 * width]  # a label may be a book
     if _screen_width(text) <= width:
         return text + " " * (width - _screen_width(text))
     while text and _screen_width(text) >= width:

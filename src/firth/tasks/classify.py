@@ -1,18 +1,19 @@
 """Classes or a score for one text or two (Devlin et al. 2018, fig. 4 a, b)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from firth.core.run import LabelScore
-from firth.core.types import Batch, Losses, Prediction, TextReader
+from firth.core.errors import Later
+from firth.core.record import LabelScore
+from firth.core.types import Batch, Floats, Losses, Prediction, TextReader
 from firth.data.labelled import TextExample
-from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork
+from firth.nn import arrays
+from firth.tasks.config import ArrayNetwork, TaskConfig
 from firth.tasks.scores import (
     Interval,
     accuracy,
@@ -24,7 +25,15 @@ from firth.tasks.scores import (
     number_scores,
     spearman,
 )
-from firth.tasks.training import Item, Row, collate, cut_pair, frame_row, pieces_of
+from firth.tasks.training import AnyNetwork, Item, Row, collate, cut_pair, frame_row, pieces_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import functional
+
+    from firth.tasks.network import TaskNetwork
+else:
+    torch, functional = Later("torch"), Later("torch.nn.functional")
 
 Numbers: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
 
@@ -51,6 +60,8 @@ class Classify:
         return self.config.metric or ("spearman" if self.regresses else "accuracy")
 
     def build(self, pairs: bool) -> TaskNetwork:
+        from firth.tasks.network import TaskNetwork
+
         num_outputs = 1 if self.regresses else len(self.config.labels)
         network = TaskNetwork(self.config, self.reader, num_outputs)
         if pairs and not self.reader.joins_pairs:
@@ -98,13 +109,13 @@ class Classify:
 
     def batch(self, items: Sequence[Item]) -> Batch:
         rows = [row for item in items for row in item.rows]
-        arrays = collate(rows, self.reader.pad_id)
-        arrays["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
-        arrays["part"] = np.asarray([row.part for row in rows])
-        counts, num_tokens = {"task": len(items)}, int(arrays["doc_ids"].sum())
+        found = collate(rows, self.reader.pad_id)
+        found["owner"] = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        found["part"] = np.asarray([row.part for row in rows])
+        counts, num_tokens = {"task": len(items)}, int(found["doc_ids"].sum())
         if any(item.target is None for item in items):
-            return Batch(arrays, counts, num_tokens)
-        return Batch({**arrays, "labels": self._targets(items)}, counts, num_tokens)
+            return Batch(found, counts, num_tokens)
+        return Batch({**found, "labels": self._targets(items)}, counts, num_tokens)
 
     def _targets(self, items: Sequence[Item]) -> NDArray[np.float32] | NDArray[np.int64]:
         found = [item.target for item in items]
@@ -122,20 +133,26 @@ class Classify:
 
     # -- predicting
 
-    def outputs(self, network: TaskNetwork, batch: Batch) -> list[NDArray[np.float32]]:
+    def outputs(self, network: AnyNetwork, batch: Batch) -> list[NDArray[np.float32]]:
         """One array an example: probabilities, or the score."""
+        if isinstance(network, ArrayNetwork):
+            found = network.text_arrays(batch.arrays, batch.counts["task"])
+            return list(found if self.regresses else self.array_probabilities(found))
         scores = network.text_scores(batch.tensors, batch.counts["task"])
         return list((scores if self.regresses else self.probabilities(scores)).cpu().numpy())
 
     def probabilities(self, scores: torch.Tensor) -> torch.Tensor:
         return scores.softmax(-1)
 
+    def array_probabilities(self, scores: Floats) -> Floats:
+        return arrays.softmax(scores)
+
     def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         if self.regresses:
             return {"score": float(output[0])}
-        order = np.argsort(-output, kind="stable")
-        probabilities = {self.config.labels[place]: float(output[place]) for place in order.tolist()}
-        return {"label": self.config.labels[int(order[0])], "probabilities": probabilities}
+        chances, labels = output.tolist(), self.config.labels
+        order = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)
+        return {"label": labels[order[0]], "probabilities": {labels[place]: chances[place] for place in order}}
 
     def score(
         self, examples: Sequence[TextExample], items: Sequence[Item], predictions: Sequence[Prediction]

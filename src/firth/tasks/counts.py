@@ -4,6 +4,8 @@ frozen base says of a text: the head that a task begins with.
 N examples, D features, K outputs.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,23 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
-from firth.core.files import load_tensors, save_tensors
-from firth.core.run import LayerMix
-from firth.core.types import Prediction, batches_by_length
+from firth.core.errors import FirthError, Later
+from firth.core.files import save_tensors
+from firth.core.record import LayerMix
+from firth.core.types import NO_READER, Prediction
 from firth.data.labelled import TextExample
-from firth.models.counts.model import VOCABULARY, CountsModel
+from firth.models.counts.model import VOCABULARY, Counted, CountsModel
 from firth.models.shared.model import Model
-from firth.models.shared.static import ScratchModel
+from firth.nn.arrays import load_arrays, softmax
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.linear import (
     Floats,
+    Head,
     Ints,
     Linear,
     fit_logistic,
@@ -37,15 +39,16 @@ from firth.tasks.linear import (
     refit_logistic,
     refit_ridge,
     refit_several,
-    softmax,
 )
 from firth.tasks.model import TaskModel, TaskSettings, build_model
-from firth.tasks.network import Head
 from firth.tasks.several import ClassifySeveral
-from firth.tasks.training import MAX_ROWS, MAX_TOKENS, Item, OneExample, item_cost
+from firth.tasks.training import Item, OneExample, item_batches
 
 if TYPE_CHECKING:
+    import torch
     from scipy.sparse import csr_matrix
+else:
+    torch = Later("torch")
 
 
 _WEIGHTS = "counts.safetensors"
@@ -83,7 +86,7 @@ class CountsTask(LinearTask):
     def __init__(self, config: TaskConfig, base: CountsModel, weights_KF: Floats, bias_K: Floats, pairs: bool) -> None:
         self.config, self.base, self.pairs, self.either = config, base, pairs, False
         kind = ClassifySeveral if config.several else Classify
-        self.task = kind(config, ScratchModel([], 1).reader())  # how predictions are made and scored
+        self.task = kind(config, NO_READER)  # how predictions are made and scored
         self.weights, self.bias = weights_KF, bias_K
         self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
@@ -91,22 +94,29 @@ class CountsTask(LinearTask):
     def rescale(self, factor: float) -> None:
         self.weights, self.bias = factor * self.weights, factor * self.bias
 
-    def matrix(self, examples: Sequence[TextExample]) -> "csr_matrix":
+    def matrix(self, examples: Sequence[TextExample]) -> csr_matrix:
         """The features of texts or pairs."""
         return counts_matrix(self.base, examples, self.pairs)
 
-    def outputs(self, examples: Sequence[TextExample]) -> Floats:
+    def outputs(self, counted: Counted) -> Floats:
         """[N, K]: probabilities, or the score."""
-        return outputs_of_scores(self.config, np.asarray(self.matrix(examples) @ self.weights.T) + self.bias)
+        return outputs_of_scores(self.config, counted.scores(self.weights, self.bias))
+
+    def _counted(self, examples: Sequence[TextExample]) -> Counted:
+        texts = [example.text for example in examples]
+        if self.pairs:
+            return self.base.count_pairs(texts, [example.second or "" for example in examples])
+        return self.base.count(texts)
 
     def stream(self, examples: Iterable[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
         """Pairs of example and prediction, in constant memory."""
         rest = iter(examples)
         while some := list(islice(rest, _CHUNK)):
             texts = all_of(TextExample, some)
-            for example, text, output in zip(some, texts, self.outputs(texts), strict=True):
+            counted = self._counted(texts)
+            for example, text, output, share in zip(some, texts, self.outputs(counted), counted.unknown_N, strict=True):
                 found = self.task.prediction(text, _NO_ITEM, output)
-                found["unknown"] = self.tally_unknown(text.text)
+                found["unknown"] = self.tally_unknown(text.text, share)
                 yield example, found
 
     # -- on disk
@@ -120,15 +130,15 @@ class CountsTask(LinearTask):
         TaskSettings(config=self.config, pairs=self.pairs, form="counts").write(folder)
 
     @classmethod
-    def load(cls, folder: Path) -> "CountsTask":
+    def load(cls, folder: Path) -> CountsTask:
         settings = TaskSettings.read(folder)
         config, base, pairs = settings.config, CountsModel.load(folder), settings.pairs
-        tensors = load_tensors(folder / _WEIGHTS)
+        tensors = load_arrays(folder / _WEIGHTS)
         num_outputs = 1 if config.task == "score" else len(config.labels)
         shapes = {"weight": (num_outputs, base.pair_dim if pairs else base.dim), "bias": (num_outputs,)}
-        if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != shapes:
+        if {name: tensor.shape for name, tensor in tensors.items()} != shapes:
             raise FirthError(f"{folder / _WEIGHTS}: does not fit its settings and {VOCABULARY}; fine-tune again")
-        weights, bias = (tensors[name].numpy().astype(np.float64) for name in ("weight", "bias"))
+        weights, bias = (tensors[name].astype(np.float64) for name in ("weight", "bias"))
         return cls(config, base, weights, bias, pairs)
 
 
@@ -139,12 +149,12 @@ def outputs_of_scores(config: TaskConfig, scores_NK: Floats) -> Floats:
     return scores_NK if config.task == "score" else softmax(scores_NK)
 
 
-def counts_matrix(base: CountsModel, examples: Sequence[TextExample], pairs: bool) -> "csr_matrix":
+def counts_matrix(base: CountsModel, examples: Sequence[TextExample], pairs: bool) -> csr_matrix:
     texts = [example.text for example in examples]
     return base.pair_matrix(texts, [example.second or "" for example in examples]) if pairs else base.matrix(texts)
 
 
-def unit_counts(texts: Sequence[str]) -> "csr_matrix":
+def unit_counts(texts: Sequence[str]) -> csr_matrix:
     """TF-IDF of texts among each other, rows of length 1."""
     from scipy.sparse import diags
 
@@ -159,21 +169,22 @@ def fit_counts(
     """The model, and what those that had not seen an example gave for it."""
     base = CountsModel.of_texts([text for one in examples for text in (one.text, one.second) if text is not None])
     matrix = counts_matrix(base, examples, pairs)
-    linear = fit_linear(config, matrix, examples, folds_N)
+    linear = fit_linear(config, matrix, examples, folds_N, shifted=True)
     return CountsTask(config, base, linear.weights, linear.bias, pairs), linear
 
 
-def refittable(model: CountsTask, linear: Linear, examples: Sequence[TextExample]) -> "Frozen":
+def refittable(model: CountsTask, linear: Linear, examples: Sequence[TextExample]) -> Frozen:
     """A model over counts as one that can be fitted again on some of the examples, with the same n-grams."""
     return Frozen(model.config, linear, model.matrix(examples), 0, targets_of(model.config, examples), 0.0)
 
 
 def fit_linear(
     config: TaskConfig,
-    features: "Floats | csr_matrix",
+    features: Floats | csr_matrix,
     examples: Sequence[TextExample],
     folds_N: Ints,
     emphasis: Floats | None = None,
+    shifted: bool = False,
 ) -> Linear:
     """Of the labels or scores of the examples."""
     targets = targets_of(config, examples)
@@ -182,7 +193,8 @@ def fit_linear(
     classes = targets.astype(np.int64)
     if config.several:
         return fit_several(features, classes, folds_N, emphasis=emphasis)
-    return fit_logistic(features, classes, len(config.labels), folds_N, bool(config.class_weights), emphasis=emphasis)
+    balanced = bool(config.class_weights)
+    return fit_logistic(features, classes, len(config.labels), folds_N, balanced, emphasis=emphasis, shifted=shifted)
 
 
 def targets_of(config: TaskConfig, examples: Sequence[TextExample]) -> Floats:
@@ -201,7 +213,7 @@ class Frozen:
 
     config: TaskConfig
     linear: Linear
-    features: "Floats | csr_matrix"  # [N, D]
+    features: Floats | csr_matrix  # [N, D]
     first: int  # the features before this one have no weight
     targets: Floats  # [N], of several labels [N, K]
     read_s: float  # for all of them
@@ -232,6 +244,7 @@ class Frozen:
         else:
             classes, balanced = len(self.config.labels), bool(self.config.class_weights)
             weights, bias = refit_logistic(rows, targets.astype(np.int64), classes, strength, balanced, emphasis)
+            bias = bias if self.linear.shift is None else bias + self.linear.shift
         return Head(_widened(weights, self.first), bias)
 
 
@@ -305,10 +318,9 @@ def text_features(model: TaskModel, examples: Sequence[TextExample]) -> Floats:
     """What the head of a classifier reads, [N, D]."""
     items = [model.task.item(example, number) for number, example in enumerate(examples)]
     found: Floats = np.zeros((len(items), model.network.out.in_features))
-    most = min(MAX_TOKENS, model.config.max_batch_tokens)
     model.network.eval().to(model.config.device)
     with torch.inference_mode():
-        for numbers in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
+        for numbers in item_batches(items, model.config.max_batch_tokens):
             batch = model.task.batch([items[number] for number in numbers]).to(model.config.device)
             texts = model.network.texts(batch.tensors, len(numbers), model.config.window_pool)
             found[numbers] = texts.cpu().numpy()

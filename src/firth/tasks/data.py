@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import hashed, uniform
+from firth.core.types import Ints, hashed, uniform
 from firth.data.answers import read_answers
 from firth.data.labelled import AnswerExample, Columns, TagExample, TextExample, read_texts
 from firth.data.tagged import TagColumns, read_tagged
-from firth.tasks.checking import UNBALANCED, AnyExample, Check, all_of, check_examples
+from firth.tasks.checking import UNBALANCED, AnyExample, Check, Problem, all_of, check_examples
 from firth.tasks.config import TaskConfig
 from firth.tasks.tag_schemes import convert, repair
 from firth.tokenizers.word_tokens import join_words
 from firth.tokenizers.words import has_han
 
 OneExample = TypeVar("OneExample", bound=AnyExample)
+OneRow = TypeVar("OneRow")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Reading:
     text: str | None = None
     second: str | None = None
     label: str | None = None
-    skip_bad: bool = False  # leave out answers that are not where they should be
+    skip_bad: bool = False  # leave out answers that are not where they should be, and texts without a label
     repair_tags: bool = False
     encoding: str | None = None  # None: UTF-8, or what a byte order mark says
     separator: str | None = None  # between several labels of one text; None: they are JSON lists
@@ -131,8 +132,9 @@ def _labels(config: TaskConfig, found: Collection[str]) -> list[str]:
 
 def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> TaskData:
     """Reads and checks both files; data that cannot be trained on is an error."""
-    first = read_examples(task, train, reading)
+    first, skipped = _with_labels(read_examples(task, train, reading), reading)
     second = read_examples(task, dev, reading, for_scoring=True) if dev is not None else []
+    second, of_dev = _with_labels(second, reading)
     if not first:
         raise FirthError(f"{train}: no examples in it; check the file")
     if dev is not None and not second:
@@ -141,7 +143,21 @@ def read_task(task: str, train: Path, dev: Path | None, reading: Reading) -> Tas
     if dev is not None and kinds[0] != kinds[1]:
         lists, single = (train, dev) if kinds[0] else (dev, train)
         raise FirthError(f"{lists}: several labels per text, where {single} has one; write both files alike")
-    return build_data(task, first, second, reading.repair_tags)
+    found = build_data(task, first, second, reading.repair_tags)
+    if not skipped and not of_dev:
+        return found
+    left_out = Problem("texts without a label, left out", len(skipped + of_dev), (skipped + of_dev)[0])
+    return replace(found, check=replace(found.check, problems=[left_out, *found.check.problems]))
+
+
+def _with_labels(examples: list[AnyExample], reading: Reading) -> tuple[list[AnyExample], list[str]]:
+    """Those that are labelled, and where the others stand if these are to be left out."""
+    missing = [
+        isinstance(one, TextExample) and one.label is None and one.labels is None and reading.skip_bad
+        for one in examples
+    ]
+    kept = [one for one, lacks in zip(examples, missing, strict=True) if not lacks]
+    return kept, [one.where or "train" for one, lacks in zip(examples, missing, strict=True) if lacks]
 
 
 def build_data(
@@ -168,6 +184,13 @@ def texts_of(example: AnyExample) -> list[str]:
     return [part for part in (example.text, example.second) if part]
 
 
+def copies_of(examples: Sequence[AnyExample]) -> list[int]:
+    """The number of the first example with the same texts, capitals and white space apart; of one that is new its own."""
+    first: dict[Hashable, int] = {}
+    keys = (tuple(" ".join(text.lower().split()) for text in texts_of(example)) for example in examples)
+    return [first.setdefault(key, number) for number, key in enumerate(keys)]
+
+
 def _repaired(example: TagExample, scheme: str) -> TagExample:
     return example if example.tags is None else replace(example, tags=repair(example.tags, scheme))
 
@@ -186,7 +209,7 @@ def check_shares(shares: Sequence[float]) -> list[float]:
         if not 0 < share <= 1:
             raise FirthError(f"shares: {share:g} is not above 0 and at most 1; name shares such as 0.01,0.1,1")
     if len(set(shares)) != len(shares):
-        raise FirthError("shares: one of them stands there twice")
+        raise FirthError("shares: one of them is given twice")
     return sorted(shares)
 
 
@@ -238,3 +261,11 @@ def strata(examples: Sequence[AnyExample]) -> list[Hashable]:
         ranks = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
         return list((ranks * _NUM_BINS // len(texts)).tolist())
     return [str(example.label) for example in texts]
+
+
+def by_owner(rows: Sequence[OneRow], owner: Ints) -> list[list[OneRow]]:
+    """Rows sorted into the examples that they belong to."""
+    found: list[list[OneRow]] = [[] for _ in range(int(owner[-1]) + 1)]
+    for row, number in zip(rows, owner.tolist(), strict=True):
+        found[number].append(row)
+    return found

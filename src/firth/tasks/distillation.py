@@ -23,12 +23,10 @@ from firth.core.errors import FirthError
 from firth.core.types import Batch, Inputs, Ints, Losses, batches_by_length
 from firth.data.labelled import TagExample
 from firth.models.shared.model import Model
-from firth.tasks.answer import ComparingNetwork
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.model import TaskModel
-from firth.tasks.network import TaskNetwork
-from firth.tasks.tag import TagNetwork
+from firth.tasks.network import ComparingNetwork, TagNetwork, TaskNetwork
 from firth.tasks.training import Finetuning, Item, Row, Task, collate, item_cost
 
 _KEPT_BYTES = 1_500_000_000  # of the teacher's layers; beyond that they are computed for each batch
@@ -314,7 +312,7 @@ def build_teacher(model: Model, run: Path, config: TaskConfig, student: Model, p
     """The model of ``run`` as the teacher of a student with these settings; an error where it teaches something else."""
     if not isinstance(model, TaskModel):
         raise FirthError(
-            f"{run}: no task was learned here ({model.kind}) that could be taught; name a run of the same task"
+            f"{run}: no task was learned here ({model.kind}), so it cannot be the teacher; name a run of the same task"
         )
     if model.config.task != config.task or model.pairs != pairs:
         kinds = [

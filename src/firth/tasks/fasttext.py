@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.types import Prediction
+from firth.core.facts import ModelFacts
+from firth.core.types import NO_READER, Prediction
 from firth.data.labelled import TextExample
-from firth.models.fasttext.classifier import SETTINGS, FastTextClassifier, is_classifier_file
+from firth.models.fasttext.classifier import FastTextClassifier, FastTextClassifierConfig, is_classifier_file
 from firth.models.shared.model import Model
-from firth.models.shared.static import ScratchModel
 from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
@@ -24,8 +24,13 @@ _NO_ITEM = Item((), None, 0)
 
 
 def is_fasttext(path: Path) -> bool:
-    """Whether fastText's classifier is here: in a run, or in a file of the original."""
-    return (path / SETTINGS).is_file() or is_classifier_file(path)
+    """Whether a classifier of the original is here."""
+    return is_classifier_file(path)
+
+
+def classifier_config() -> FastTextClassifierConfig:
+    """The usual settings."""
+    return FastTextClassifierConfig()
 
 
 def text_examples(examples: Sequence[AnyExample]) -> list[TextExample]:
@@ -42,8 +47,9 @@ class FastTextTask(TaskModel):
 
     def __init__(self, base: FastTextClassifier) -> None:
         self.config = TaskConfig(task="classify", labels=base.task_labels)
-        self.base, self.pairs, self.either, self.extra_vectors = base, False, False, None
-        self.task = Classify(self.config, ScratchModel([], 1).reader())  # how predictions are made and scored
+        self.base, self.pairs, self.either = base, False, False
+        self.extra_vectors = self.counts = None
+        self.task = Classify(self.config, NO_READER)  # how predictions are made and scored
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
         number = {label: place for place, label in enumerate(base.labels)}
         self.places = np.asarray([number.get(label, -1) for label in self.config.labels], np.int64)
@@ -56,8 +62,8 @@ class FastTextTask(TaskModel):
     def title(self) -> str:
         return self.kind
 
-    def describe(self) -> dict[str, object]:
-        return Model.describe(self) | {"task": "classify", "labels": list(self.config.labels)}
+    def describe(self) -> ModelFacts:
+        return Model.describe(self).replace(task="classify", labels=self.config.labels)
 
     def outputs(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """[N, K]: the probabilities of the labels; 0 for one that was too rare to be learned."""

@@ -9,18 +9,19 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
+from firth.core.record import CellSettings, CorpusRecord, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
+from firth.core.run import Run
 from firth.core.types import Progress
 from firth.data.labelled import TextExample
-from firth.models.fasttext.classifier import FastTextConfig
-from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit, stop_requests
+from firth.models.fasttext.classifier import FastTextClassifierConfig
+from firth.models.fasttext.training import Examples, Stop, Tuning, Vectors, fit
 from firth.reports.card import write_card
-from firth.tasks.candidates import Predictions
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData, check_shares, take_share
 from firth.tasks.fasttext import FASTTEXT, FastTextTask, text_examples
 from firth.tasks.finetune import SCRATCH, with_share
+from firth.tasks.judging import Predictions
 from firth.tasks.model import load_extra_vectors
 from firth.tasks.report import write_task_report
 from firth.tasks.run import (
@@ -35,7 +36,7 @@ from firth.tasks.run import (
     read_data,
 )
 from firth.tasks.scores import classify_scores
-from firth.training.checkpoints import History, learning, same_command
+from firth.training.checkpoints import History, learning, same_command, stop_signals
 
 _TRIALS = "trials.json"
 _HELDOUT = 0.2  # of the examples, on which settings are judged where there is no dev file
@@ -46,7 +47,7 @@ _SEEDS = "seeds"
 class FastTextCell:
     """One training: its settings, and the share of the examples that it learns from."""
 
-    config: FastTextConfig
+    config: FastTextClassifierConfig
     share: float
 
 
@@ -75,7 +76,7 @@ def start_fasttext(
     """A new run; the same command goes on with one that was interrupted. Everything is looked at before a run that
     exists is removed."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise FirthError("a task is taught in one process: start firth finetune without torchrun")
+        raise FirthError("a task is trained in one process: start firth finetune without torchrun")
     if task != "classify":
         raise FirthError(f"fasttext gives texts a class: use firth finetune classify, or another --base for {task}")
     source = replace(source, base=SCRATCH)  # there is no file behind it
@@ -96,7 +97,7 @@ def start_fasttext(
     ]
     run = open_or_create(out, _record(config, source, len(cells), shares), overwrite)
     labels = tuple(data.configured(TaskConfig(task="classify")).labels)
-    with stop_requests() as stop:
+    with stop_signals() as stop:
         context = _Context(data, labels, vectors, stop, progress, {})
         return _train(run, config, set(given) - {"budget", "seed", "metric"}, cells, context)
 
@@ -107,9 +108,9 @@ def _read_vectors(path: Path) -> Vectors:
     return {word: found[word] for word in found.words if word.strip() and "\n" not in word}
 
 
-def _configured(given: Mapping[str, object], vectors: Vectors | None) -> FastTextConfig:
+def _configured(given: Mapping[str, object], vectors: Vectors | None) -> FastTextClassifierConfig:
     """The settings; vectors decide their own width."""
-    config = FastTextConfig().update(given)
+    config = FastTextClassifierConfig().update(given)
     if config.budget is not None:
         parse_duration(config.budget)
     if vectors:
@@ -120,13 +121,15 @@ def _configured(given: Mapping[str, object], vectors: Vectors | None) -> FastTex
     return config
 
 
-def _of_share(config: FastTextConfig, data: TaskData, share: float, given: Mapping[str, object]) -> FastTextConfig:
+def _of_share(
+    config: FastTextClassifierConfig, data: TaskData, share: float, given: Mapping[str, object]
+) -> FastTextClassifierConfig:
     """Fewer texts are read more often."""
     texts = [example.text for example in text_examples(data.train)[: round(share * len(data.train))]]
     return config.fitted(texts, set(given))
 
 
-def _record(config: FastTextConfig, source: Source, cells: int, shares: Sequence[float]) -> RunRecord:
+def _record(config: FastTextClassifierConfig, source: Source, cells: int, shares: Sequence[float]) -> RunRecord:
     dev = None if source.dev is None else str(source.dev.absolute())
     vectors = None if source.extra_vectors is None else str(source.extra_vectors.absolute())
     return RunRecord(
@@ -143,7 +146,9 @@ def _record(config: FastTextConfig, source: Source, cells: int, shares: Sequence
     )
 
 
-def _train(run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context) -> Run:
+def _train(
+    run: Run, config: FastTextClassifierConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context
+) -> Run:
     """The search, all trainings, then the best. A mistake in the settings leaves nothing behind."""
     again = same_command(run.replaces)
     with run.lock(), learning(run.folder, again, lambda: any(run.folder.glob(f"{_SEEDS}/*/{RESULT}"))):
@@ -155,7 +160,7 @@ def _train(run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[Fa
 
 
 def _tuned(
-    run: Run, config: FastTextConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context
+    run: Run, config: FastTextClassifierConfig, fixed: set[str], cells: Sequence[FastTextCell], context: _Context
 ) -> list[FastTextCell]:
     """The same trainings with the best settings that were found in the budget."""
     assert config.budget is not None

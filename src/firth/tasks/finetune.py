@@ -5,7 +5,7 @@ import itertools
 import json
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from pydantic import JsonValue
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.record import SharePoint
 from firth.core.registry import TrainingConfig
-from firth.core.run import SharePoint
-from firth.core.types import Batch, Losses, Progress, generator
+from firth.core.types import Batch, Frame, Losses, Prediction, Progress, generator
 from firth.data.labelled import TagExample, TextExample
 from firth.models.counts.model import CountsModel, WordCounts
 from firth.models.shared.model import Model
@@ -27,13 +27,13 @@ from firth.reports.page import line_figure
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import CandidateName, TaskConfig
 from firth.tasks.counts import targets_of, text_features
-from firth.tasks.data import TaskData, check_shares, take_share, texts_of
+from firth.tasks.data import TaskData, take_share, texts_of
 from firth.tasks.distillation import Distillation, Teacher, check_distillation
-from firth.tasks.linear import refit_logistic
+from firth.tasks.linear import Head, refit_logistic
 from firth.tasks.model import TaskModel, build_model, load_base_model
-from firth.tasks.network import Head, TaskNetwork
-from firth.tasks.training import Finetuning, Task
-from firth.training.loop import Loop
+from firth.tasks.network import TaskNetwork
+from firth.tasks.training import Finetuning, Item, Task, frame_row
+from firth.training.loop import Loop, choose_precision
 from firth.training.ranks import Ranks, code_hash
 
 _TRIED = 2
@@ -160,7 +160,11 @@ _MOST, _MOST_TAGGED = 20, 100  # a tagger on no Transformer finds nothing at all
 
 
 _NOT_OF_TRAINING = {"task", "labels", "candidates", "budget", "max_len", "class_weights", "metric", "seed", "device"}
-_NOT_OF_TRAINING |= {"adapt_epochs", "adapt_learning_rate"}  # nor of the candidates, which stand on the adapted base
+_NOT_OF_TRAINING |= {
+    "precision",
+    "adapt_epochs",
+    "adapt_learning_rate",
+}  # nor of the candidates, which stand on the adapted base
 
 
 def tuned_rate(dim: int) -> float:
@@ -174,7 +178,7 @@ def usual_candidates(config: TaskConfig, base: Model, given: Set[str]) -> tuple[
         return ("tuned",)
     if base.spec_name == SCRATCH:
         return ("counts", "tuned")
-    if config.task == "classify" and base.spec.is_transformer:
+    if config.task == "classify" and base.spec.tuned_whole:
         return ("counts", "linear", "contrastive", "tuned")
     return ("counts", "linear", "tuned")
 
@@ -189,20 +193,20 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     if not config.candidates:
         config = config.replace(candidates=usual_candidates(config, base, given))
     spec, reader = base.spec, base.reader()
-    transformer, whole = spec.is_transformer, config.task in ("classify", "score")
-    fewest = 3 if transformer else 10
-    most = _MOST_TAGGED if config.task == "tag" and not transformer else _MOST
+    tuned_whole, whole = spec.tuned_whole, config.task in ("classify", "score")
+    fewest = 3 if tuned_whole else 10
+    most = _MOST_TAGGED if config.task == "tag" and not tuned_whole else _MOST
     epochs = min(most, max(fewest, round(_READ / max(num_train, 1))))
     usual: dict[str, object] = {"epochs": epochs, "patience": max(4, epochs // 5)}
-    if not transformer:
+    if not tuned_whole:
         usual |= {"body": "bilstm", "dropout_prob": 0.3, "warmup_ratio": 0.0, "tune": spec.name == SCRATCH}
         if config.task == "tag" and num_train < _FEW:
             usual["batch_size"] = 8
     if spec.mixes_layers:
         usual["layers"] = "mix"  # Peters et al. 2018, eq. 1
-    if whole and transformer and reader.summary == "cls" and reader.pooler is None:
+    if whole and tuned_whole and reader.summary == "cls" and reader.pooler is None:
         usual["pool"] = "mean"
-    if whole and transformer and "linear" in config.candidates:  # its head is there already
+    if whole and tuned_whole and "linear" in config.candidates:  # its head is there already
         epochs = min(_MOST_FROM_HEAD, max(_FEWEST_FROM_HEAD, round(_READ_FROM_HEAD / max(num_train, 1))))
         usual |= {"epochs": epochs, "patience": epochs, "batch_size": 16, "layer_decay": 0.9, "dropout_prob": 0.0}
     if config.place != "input":
@@ -210,8 +214,12 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
     elif whole and spec.is_table and num_train < _FEW and not given & {"body", "body_dim"}:
         usual |= {"body": "none", "pool": "mean", "learning_rate": 1e-2}
     config = config.replace(**{name: value for name, value in usual.items() if name not in given})
+    tuned = tuned_whole and config.tune and config.body == "none"
+    precision = choose_precision(config.precision, config.device) if tuned or "precision" in given else "float32"
+    if precision == "float16":  # its small gradients would need factors that only the loop of pre-training has
+        raise FirthError("precision=float16 is for pre-training and images: use bfloat16 or float32")
+    config = config.replace(precision=precision)
     if config.learning_rate is None:
-        tuned = transformer and config.tune and config.body == "none"
         rate = tuned_rate(base.dim) if tuned else 1e-3
         if tuned and whole and "linear" in config.candidates:
             rate /= 2
@@ -222,35 +230,6 @@ def default_settings(config: TaskConfig, base: Model, num_train: int, given: Set
 def with_share(data: TaskData, share: float, seed: int) -> TaskData:
     """The same dev examples with a share of the training ones."""
     return data if share == 1 else replace(data, train=take_share(data.train, share, seed))
-
-
-def learn_from_shares(
-    settings: Callable[[int], TaskConfig],
-    base: str,
-    data: TaskData,
-    shares: Sequence[float],
-    seeds: int = 3,
-    extra_vectors: ExtraVectors | None = None,
-    progress: Progress | None = None,
-) -> list[SharePoint]:
-    """One point per share, the smallest first.
-
-    ``settings`` for so many examples are complete (``TaskData.configured``, ``default_settings``), so the labels are those of
-    all the data, and few examples are read more often. Each seed draws shares of its own, so that the spread is also that of which examples were labelled.
-    """
-    results = []
-    for share in check_shares(shares):
-        config = settings(round(share * len(data.train)))
-        for number in range(seeds):
-            chosen = config.replace(seed=config.seed + number)
-            part = with_share(data, share, chosen.seed)
-            with tempfile.TemporaryDirectory() as folder:
-                _, trainable, _ = train_model(
-                    chosen, load_base(base, part, chosen), part, Path(folder), progress, extra_vectors
-                )
-            assert trainable.best is not None, "sample efficiency needs dev examples"
-            results.append((share, len(part.train), trainable.best[trainable.task.metric]))
-    return points_of(results)
 
 
 def points_of(results: Sequence[tuple[float, int, float]]) -> list[SharePoint]:
@@ -300,7 +279,7 @@ _NOT_SWEPT = ("task", "labels", "several", "seed", "folds", "budget", "candidate
 def usual_grid(config: TaskConfig, base: Model) -> Grid:
     """The published one for bases of BERT's size; for others half, once and twice the usual rate, and once and twice the usual
     epochs: small encoders, word vectors and few labels need more of both."""
-    if base.spec.is_transformer and base.dim >= _PUBLISHED_DIM:
+    if base.spec.tuned_whole and base.dim >= _PUBLISHED_DIM:
         return GRID
     rate = config.learning_rate or 1e-3
     return {"learning_rate": (rate / 2, rate, 2 * rate), "epochs": (config.epochs, min(1000, 2 * config.epochs))}
@@ -353,6 +332,7 @@ def plan_cells(
 
 TEXTS = 16  # in a batch
 FEWEST, MOST = 40, 250  # batches
+WINDOW = 128  # tokens of a longer text that are read in a batch, others each time
 _STRENGTH = 3.0  # of the head: the classes are far apart by then
 _STREAM = 0xC057
 
@@ -391,6 +371,25 @@ class Contrastive(Finetuning):
         targets = [item.target for item in self.items]
         self.order = class_batches([int(str(one)) for one in targets], steps, TEXTS, config.seed)
 
+    def batch(self, number: int) -> Batch:
+        """Of a long text one window, chosen anew in every batch: what a text is about is in each part of it."""
+        chosen = self.order[number % len(self.order)].tolist()
+        frame = self.network.reader.frame
+        items = [
+            self._window(self.items[one], frame, generator(self.config.seed, _STREAM + 1, number, place))
+            for place, one in enumerate(chosen)
+        ]
+        return self.task.batch(items)
+
+    @staticmethod
+    def _window(item: Item, frame: Frame, random: np.random.Generator) -> Item:
+        row = item.rows[int(random.integers(len(item.rows)))]
+        inner = row.ids[len(frame.before) : len(row.ids) - len(frame.after)]
+        if len(inner) <= WINDOW:
+            return item if len(item.rows) == 1 else replace(item, rows=(row,))
+        start = int(random.integers(len(inner) - WINDOW + 1))
+        return replace(item, rows=(frame_row(frame, inner[start : start + WINDOW], None, np.arange(WINDOW)),))
+
     def loss(self, batch: Batch) -> Losses:
         count = batch.counts["task"]
         vectors_ND = self.network.texts(batch.tensors, count, self.config.window_pool)
@@ -412,3 +411,45 @@ def train_contrastive(
     model.network.set_head(Head(weights, bias))
     model.network.eval()
     return model
+
+
+# -- folds
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A tuning that is judged on the examples that it does not learn from: ``steps`` batches of pairs, or the task itself, from
+    the head of a linear model on."""
+
+    config: TaskConfig
+    outside_N: NDArray[np.bool_]
+    steps: int
+    head: Head | None
+
+
+def judge_fold(
+    base: Model,
+    fold: Fold,
+    data: TaskData,
+    extra_vectors: ExtraVectors | None,
+    teacher: Teacher | None = None,
+    progress: Progress | None = None,
+) -> tuple[Task, dict[int, Prediction]]:
+    """What it says of the examples outside, by their number, and how that is scored."""
+    some = replace(data, train=[data.train[number] for number in np.flatnonzero(~fold.outside_N).tolist()])
+    with tempfile.TemporaryDirectory() as folder:
+        if fold.steps:
+            model = train_contrastive(fold.config, base, some, fold.steps, Path(folder), progress)
+        else:
+            more = (progress, extra_vectors, teacher, fold.head)
+            model, _, _ = train_model(fold.config, base, some, Path(folder), *more)
+    outside = np.flatnonzero(fold.outside_N).tolist()
+    found = model.predict_examples([data.train[number] for number in outside])
+    return model.task, dict(zip(outside, found, strict=True))
+
+
+def judge_fold_there(
+    base: str, fold: Fold, data: TaskData, extra_vectors: ExtraVectors | None
+) -> dict[int, Prediction]:
+    """One job of a cluster."""
+    return judge_fold(load_base(base, data, fold.config), fold, data, extra_vectors)[1]

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
+from firth.core.record import CalibrationResult, CandidateResult, CellSettings, ScoreInterval, TaskResult
 from firth.core.registry import RunConfig, TrainingConfig
-from firth.core.run import CalibrationResult, CandidateResult, CellSettings, Run, ScoreInterval, TaskResult, is_run
+from firth.core.run import Run, is_run
 from firth.core.types import Prediction, Progress
 from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, as_shares, normalize, write_images
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, label_names
@@ -288,6 +289,7 @@ class _Finetuning:
             finish="best" if is_judged else "last",
             seed=config.seed,
             device=config.device,
+            precision=config.precision,
         )
         plan = RunConfig(
             recipe="finetune",
@@ -393,7 +395,8 @@ class _Finetuning:
         (self.folder / "kept").rmdir()
         history = self.folder / "tuned" / HISTORY
         if history.is_file():
-            shutil.copy2(history, self.folder / HISTORY)
+            for place in (self.folder, self.run.folder):
+                shutil.copy2(history, place / HISTORY)
 
     def _report(self, predictions: list[Prediction]) -> None:
         train, dev = (

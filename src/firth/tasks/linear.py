@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.run import CurvePoint, LearningCurve
+from firth.core.record import CurvePoint, LearningCurve
 from firth.core.types import Prediction, hashed
+from firth.nn.arrays import softmax
 from firth.tasks.data import nested_order, strata
-from firth.tasks.network import Head
-from firth.tasks.scores import fit_factor
+from firth.tasks.scores import classify_scores, fit_factor
 from firth.tasks.several import ClassifySeveral
 from firth.tasks.training import Item, Task
 
@@ -37,7 +37,16 @@ _MANY = 2500  # examples: beyond, sparse features are not turned into a column a
 _FLAT = 0.1
 _NEVER = -30.0  # the score of a class that was not there to learn from
 _STREAM = 0xF01D
-_JUDGED = 3  # examples of a class
+_SHIFT_STEP, _SHIFT_COST = 0.125, 0.1  # of a factor; macro F1 that a factor of 1 must gain
+JUDGED = 3  # examples of a class
+
+
+@dataclass(frozen=True)
+class Head:
+    """Weights [K, D] and bias [K] of the last layer, found without the network."""
+
+    weights: NDArray[np.float64]
+    bias: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,16 +59,23 @@ class Linear:
     strength: float
     outside: Floats
     goodness: float  # of what is in ``outside``; the larger, the better
+    shift: Floats | None = None  # [K]: what was added to the scores for the sake of rare classes, contained in the bias
 
 
-def stratified_folds(kinds: Sequence[Hashable], num_folds: int, seed: int) -> Ints:
-    """The fold of each example [N]: those of each kind in random order are dealt out in turn."""
+def stratified_folds(
+    kinds: Sequence[Hashable], num_folds: int, seed: int, copies_of: Sequence[int] | None = None
+) -> Ints:
+    """The fold of each example [N]: those of each kind in random order are dealt out in turn. An example that says the same
+    as an earlier one, whose number is in ``copies_of``, goes into the fold of that: nothing is judged by what it has learned."""
     numbers: dict[Hashable, int] = {}
     kind_N = np.asarray([numbers.setdefault(kind, len(numbers)) for kind in kinds], np.int64)
     order = np.lexsort((hashed(seed, _STREAM, np.arange(len(kind_N))), kind_N))
     folds_N = np.empty(len(kind_N), np.int64)
     folds_N[order] = np.arange(len(kind_N)) % num_folds
-    return folds_N
+    if copies_of is None:
+        return folds_N
+    used, together_N = np.unique(folds_N[np.asarray(copies_of, np.int64)], return_inverse=True)
+    return together_N if len(used) > 1 else folds_N  # where all say the same there is no other way
 
 
 def balanced_weights(targets_N: Ints, num_classes: int) -> Floats:
@@ -78,7 +94,7 @@ def judged_weights(targets_N: Ints, num_classes: int, balanced: bool, in_folds: 
     if not in_folds:
         return np.asarray(weights_K[targets_N])
     weights_K = np.sqrt(weights_K)
-    weights_K = np.where(np.bincount(targets_N, minlength=num_classes) >= _JUDGED, weights_K, 0.0)
+    weights_K = np.where(np.bincount(targets_N, minlength=num_classes) >= JUDGED, weights_K, 0.0)
     weights_N = weights_K[targets_N]
     return np.asarray(weights_N if weights_N.any() else np.ones(len(targets_N)))
 
@@ -95,10 +111,12 @@ def fit_logistic(
     strengths: Sequence[float] = STRENGTHS,
     emphasis: Floats | None = None,
     turned: bool = True,
+    shifted: bool = False,
 ) -> Linear:
     """The strength under which what is true outside of the folds is likeliest, once that is calibrated: of few examples the
     share that is right says less. Dense features are standardised; ``emphasis`` [D] weighs them after that. Sparse ones are
-    ``turned`` into fewer columns where that is possible."""
+    ``turned`` into fewer columns where that is possible. ``shifted``: where classes are balanced, scores of rare ones are
+    raised as well: weights change little where the classes of the training examples are far apart, as n-grams make them."""
     space = _Space.of(features, emphasis, turned)
     by_strength = {strength: np.zeros((len(targets_N), num_classes)) for strength in strengths}
     for inside_N, outside_N in _splits(folds_N):
@@ -113,7 +131,35 @@ def fit_logistic(
     }
     best = max(strengths, key=goodness.__getitem__)
     fitting = _Logistic(space.rows, targets_N, num_classes, balanced, 1e-8)
-    return Linear(*space.back(*fitting.fit(best)), best, by_strength[best], goodness[best])
+    weights, bias = space.back(*fitting.fit(best))
+    if not (shifted and balanced):
+        return Linear(weights, bias, best, by_strength[best], goodness[best])
+    logs_NK = np.log(np.maximum(by_strength[best], 1e-12))
+    shift_K = rare_shift(logs_NK, targets_N)
+    return Linear(weights, bias + shift_K, best, softmax(logs_NK + shift_K), goodness[best], shift_K)
+
+
+def rare_shift(logs_NK: Floats, targets_N: Ints) -> Floats:
+    """[K]: what is added to the scores so that macro F1 is best outside of the folds: minus the logarithm of the share of a class
+    (Menon et al. 2021), times a factor, in the scale of the calibrated scores. Smoothed over neighbouring factors; a larger
+    one must gain more, so that chance does not choose it."""
+    num_classes = logs_NK.shape[1]
+    if len(targets_N) < _FEWEST:
+        return np.zeros(num_classes)
+    shares_K = np.log(np.maximum(np.bincount(targets_N, minlength=num_classes), 1) / len(targets_N))
+    scale = fit_factor(logs_NK, targets_N)[0]
+    factors_F = _SHIFT_STEP * np.arange(-1, round(1 / _SHIFT_STEP) + 1)
+    scores_F = np.pad(
+        [
+            classify_scores(targets_N, (scale * logs_NK - factor * shares_K).argmax(1), num_classes)["macro_f1"]
+            for factor in factors_F
+        ],
+        (0, 1),
+        mode="edge",
+    )
+    smooth_F = (scores_F[:-2] + 2 * scores_F[1:-1] + scores_F[2:]) / 4
+    best = int((smooth_F - _SHIFT_COST * factors_F[1:]).argmax())
+    return np.asarray(-factors_F[1 + best] / scale * shares_K)
 
 
 def fit_several(
@@ -203,17 +249,16 @@ class _Logistic:
         if len(self.seen) == 1:
             bias[self.seen] = 0.0
             return weights, bias
+        if not self.rows.shape[1]:  # of few texts no n-gram may be frequent enough: their classes alone count
+            counts = np.bincount(self.targets, minlength=self.num_classes)[self.seen]
+            bias[self.seen] = 0.0 if self.model.class_weight == "balanced" else np.log(counts / counts.sum())
+            return weights, bias
         self.model.set_params(C=strength).fit(self.rows, self.targets)
         own, start = self.model.coef_, self.model.intercept_
         if len(self.seen) == 2:  # one row says both
             own, start = np.concatenate((-own / 2, own / 2)), np.concatenate((-start / 2, start / 2))
         weights[self.seen], bias[self.seen] = own, start
         return weights, bias
-
-
-def softmax(scores_NK: Floats) -> Floats:
-    powers = np.exp(scores_NK - scores_NK.max(1, keepdims=True))
-    return np.asarray(powers / powers.sum(1, keepdims=True))
 
 
 # -- scores
@@ -249,6 +294,8 @@ def _ridge(rows_ND: "Floats | csr_matrix", targets_N: Floats, strength: float) -
     """min |y - Xw - b|² + |w|² / strength, the bias free."""
     from sklearn.linear_model import Ridge
 
+    if not rows_ND.shape[1]:  # of few texts no n-gram may be frequent enough
+        return np.zeros((1, 0)), np.atleast_1d(targets_N.mean())
     model = Ridge(alpha=1 / strength).fit(rows_ND, targets_N)
     return np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
 

@@ -4,34 +4,34 @@ A task on a plain BERT with its usual head is a Hugging Face directory; any othe
 whole into ``base/``) with the task's own weights in addition.
 """
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from firth.core.config import Config
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Later
+from firth.core.facts import LayerWeights, ModelFacts
 from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
+from firth.core.record import LayerMix
 from firth.core.registry import spec_of_model_type, specs
-from firth.core.run import RECORD, LayerMix
+from firth.core.run import RECORD
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Attention, Model, TextLayers, load_model
-from firth.models.shared.published import EncoderFormat, load_encoder, save_published, task_format
 from firth.models.shared.static import ExtraVectors, ScratchModel, StaticModel, read_with_vectors
-from firth.tasks.answer import AnswerApart, AnswerQuestions, ComparingNetwork
+from firth.tasks.answer import AnswerApart, AnswerQuestions
 from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import added
 from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag import Tag
@@ -40,6 +40,18 @@ from firth.tokenizers.pieces import READ, Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import AnyTokens
 from firth.tokenizers.words import has_han, is_border
+
+if TYPE_CHECKING:
+    import torch
+
+    from firth.models.shared import encoder_model, published
+    from firth.models.shared.encoder_model import EncoderModel
+    from firth.models.shared.published import EncoderFormat
+    from firth.tasks import network as networks
+    from firth.tasks.network import TaskNetwork
+else:
+    torch, published = Later("torch"), Later("firth.models.shared.published")
+    encoder_model, networks = Later("firth.models.shared.encoder_model"), Later("firth.tasks.network")
 
 _TASKS: dict[str, Callable[[TaskConfig, TextReader], Task]] = {
     "classify": Classify,
@@ -54,7 +66,16 @@ SETTINGS, _WEIGHTS, _BASE, _EXTRA = "task.json", "task.safetensors", "base", "ex
 ADDED = "counts"
 _CHUNK = 256  # examples at a time
 _NOT_COPIED = shutil.ignore_patterns(
-    "checkpoints", "metrics.jsonl", "report.html", "seeds", "state.safetensors", "predictions.json", "dev.jsonl"
+    ".served*",
+    "checkpoints",
+    "metrics.jsonl",
+    "report.html",
+    "seeds",
+    "state.safetensors",
+    "predictions.json",
+    "dev.jsonl",
+    "folds.jsonl",
+    "suspects.tsv",
 )
 
 
@@ -68,7 +89,7 @@ class TaskSettings(Config):
     adds_counts: bool = False  # a model of the form "counts" is in a folder of its own; scores are added
 
     @classmethod
-    def read(cls, folder: Path) -> "TaskSettings":
+    def read(cls, folder: Path) -> TaskSettings:
         return cls.build(read_json(folder / SETTINGS), folder / SETTINGS)
 
     def write(self, folder: Path) -> None:
@@ -106,8 +127,13 @@ class TaskModel(Model):
 
     @property
     def num_parameters(self) -> int:
-        own = sum(parameter.numel() for parameter in self.network.parameters())
+        """Of the network, of the n-grams that its base makes vectors of unknown words from, and of counts beside it."""
+        own = sum(parameter.numel() for parameter in self.network.parameters()) + self.subword_parameters
         return own + (self.counts.num_parameters if self.counts is not None else 0)
+
+    @property
+    def subword_parameters(self) -> int:
+        return self.base.subword_parameters
 
     @property
     def num_trained(self) -> int:
@@ -137,18 +163,22 @@ class TaskModel(Model):
     def _abilities(self) -> set[str]:
         return self.base._abilities() & _OF_BASE | {"predict"}
 
-    def describe(self) -> dict[str, object]:
-        mixes = [
-            {"place": place, "weights": list(mix.weights), "scale": mix.gamma} for place, mix in self.mixes().items()
-        ]
-        return super().describe() | {
-            "task": self.config.task,
-            "pair": self.pairs,
-            "labels": list(self.config.labels or ()),
-            "several": self.config.several,
-            "layer_weights": mixes[0] if mixes else None,
-            "mixes": mixes,
-        }
+    def describe(self) -> ModelFacts:
+        mixes = tuple(
+            LayerWeights(place=place, weights=mix.weights, scale=mix.gamma) for place, mix in self.mixes().items()
+        )
+        return (
+            super()
+            .describe()
+            .replace(
+                task=self.config.task,
+                pair=self.pairs,
+                labels=self.config.labels or (),
+                several=self.config.several,
+                layer_weights=mixes[0] if mixes else None,
+                mixes=mixes,
+            )
+        )
 
     def encode(
         self, texts: str | Sequence[str], layer: int = -1, pool: str | None = None, prompt: str | None = None
@@ -186,9 +216,9 @@ class TaskModel(Model):
     def unknown_share(self, texts: Sequence[str]) -> float:
         return self.base.unknown_share(texts)
 
-    def tally_unknown(self, text: str) -> float:
+    def tally_unknown(self, text: str, share: float | None = None) -> float:
         """The share of a text that is unknown, counted for the warning of a command as well."""
-        share = self.unknown_share([text])
+        share = self.unknown_share([text]) if share is None else share
         words = max(len(text.split()), 1)
         READ.tokens, READ.unknown = READ.tokens + words, READ.unknown + round(share * words)
         READ.limit = self.unknown_limit
@@ -245,7 +275,7 @@ class TaskModel(Model):
         heads = self._heads()
         kind = self._published_format(set(heads))
         if kind is not None:
-            assert isinstance(self.base, EncoderModel)
+            assert isinstance(self.base, encoder_model.EncoderModel)
             self._save_published(folder, self.base, kind, heads)
         else:
             if isinstance(self.base, ScratchModel):
@@ -275,12 +305,16 @@ class TaskModel(Model):
     def _published_format(self, heads: set[str]) -> EncoderFormat | None:
         """The published directory whose class is exactly this network; None where there is none."""
         usual = self.config.tune and self.config.layers == "last" and self.config.body == "none" and not self.config.crf
-        usual = usual and self.extra_vectors is None and not isinstance(self.network, ComparingNetwork)
+        usual = usual and self.extra_vectors is None and not isinstance(self.network, networks.ComparingNetwork)
         if self.config.task in ("classify", "score"):
             usual = usual and self.network.pool == "cls" and self.network.pooler is not None
-        if not usual or not isinstance(self.base, EncoderModel) or not isinstance(self.base.config, EncoderConfig):
+        if (
+            not usual
+            or not isinstance(self.base, encoder_model.EncoderModel)
+            or not isinstance(self.base.config, EncoderConfig)
+        ):
             return None
-        return task_format(self.base.config, heads)
+        return published.task_format(self.base.config, heads)
 
     def _save_published(
         self, folder: Path, base: EncoderModel, kind: EncoderFormat, heads: dict[str, dict[str, torch.Tensor]]
@@ -297,11 +331,11 @@ class TaskModel(Model):
         assert isinstance(base.config, EncoderConfig)
         weights = dict(self.network.reader_module.state_dict())
         config = base.config
-        save_published(folder, config, weights, heads, base.pieces.pad_id or 0, kind, more)
+        published.save_published(folder, config, weights, heads, base.pieces.pad_id or 0, kind, more)
         base.pieces.save(folder, segments=config.num_segments > 1, max_len=config.max_positions)
 
     @classmethod
-    def load(cls, folder: Path) -> "TaskModel":
+    def load(cls, folder: Path) -> TaskModel:
         """A run of ``firth finetune``."""
         settings = TaskSettings.read(folder)
         config, pairs = settings.config, settings.pairs
@@ -359,14 +393,14 @@ def build_model(config: TaskConfig, base: Model, pairs: bool, extra_vectors: Ext
 
 def load_published(folder: Path, config: TaskConfig | None = None, pairs: bool = False) -> TaskModel:
     """A directory of a BERT-shaped model of transformers for sequence or token classification or question answering."""
-    encoder_config, weights, heads = load_encoder(folder)
+    encoder_config, weights, heads = published.load_encoder(folder)
     pieces = Pieces.load(folder)
     found = config is None
     if config is None:
         config = _published_config(folder, heads)
     if config.task in ("tag", "answer"):
         heads.pop("pooler", None)  # older taggers were saved with one that they do not use
-    base = EncoderModel.from_weights(encoder_config, weights, heads, pieces, folder)
+    base = encoder_model.EncoderModel.from_weights(encoder_config, weights, heads, pieces, folder)
     spec = spec_of_model_type(str(read_json(folder / "config.json").get("model_type")))
     base.spec_name = base.spec_name if spec is None else spec.name
     model = build_model(config.replace(pool="cls") if "pooler" in heads else config, base, pairs)

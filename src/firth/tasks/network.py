@@ -7,33 +7,32 @@ The representation enters before the body, after it, or in both places, each wit
 B rows, N examples, T tokens, D width, E width of extra word vectors, K outputs, L layers.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.run import LayerMix
+from firth.core.record import LayerMix
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.encoder import Pooler
-from firth.models.shared.static import WithExtraVectors
+from firth.nn.crf import CRF
 from firth.nn.layers import ScalarMix, dropout, pool_owned, pool_tokens
+from firth.nn.lookup import WithExtraVectors
 from firth.tasks.config import TaskConfig
+from firth.tasks.tag_schemes import transitions
+from firth.training.loop import precision_context
 
-Tensors = Mapping[str, torch.Tensor]
+if TYPE_CHECKING:
+    from firth.tasks.linear import Head
 
-
-@dataclass(frozen=True)
-class Head:
-    """Weights [K, D] and bias [K] of the last layer, found without the network."""
-
-    weights: NDArray[np.float64]
-    bias: NDArray[np.float64]
+Tensors: TypeAlias = Mapping[str, torch.Tensor]
 
 
 PLACES = {"input": ("input",), "output": ("output",), "both": ("input", "output")}
@@ -76,7 +75,7 @@ class TaskNetwork(nn.Module):
             self.pooler = reader.pooler or Pooler(self.dim, reader.pooler_activation)
         self.out = nn.Linear(self.dim, num_outputs)
 
-    def train(self, mode: bool = True) -> "TaskNetwork":
+    def train(self, mode: bool = True) -> TaskNetwork:
         """A frozen representation is read as it will be used: without dropout."""
         super().train(mode)
         if not self.config.tune:
@@ -186,10 +185,20 @@ class TaskNetwork(nn.Module):
 
     def layers(self, inputs: Inputs) -> Layers:
         """What the representation says that the task uses: of all its layers, or of the last alone."""
-        with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
+        with self._reading():
             if self.all_layers:
-                return self.reader_module(inputs)
-            return Layers(self.reader_module.last(inputs)[None], inputs.mask)
+                layers = self.reader_module(inputs)
+                return Layers(_single(layers.hidden), layers.mask)
+            return Layers(_single(self.reader_module.last(inputs)[None]), inputs.mask)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Gradients of the representation where it is tuned; while it learns, its products in the training's precision. The head and
+        predictions are float32."""
+        learns = self.config.tune and torch.is_grad_enabled()
+        precision = self.config.precision if learns and self.training else "float32"
+        with torch.set_grad_enabled(learns), precision_context(precision, self.config.device):
+            yield
 
     def _dropped(self, hidden: torch.Tensor) -> torch.Tensor:
         return dropout(hidden, self.config.dropout_prob, self.training)
@@ -229,13 +238,18 @@ class TaskNetwork(nn.Module):
         if self.all_layers or self.reader.extra_dim or self.body is not None or "features" in tensors:
             return self.tokens(tensors)[:, 0]
         picks = torch.zeros(len(tensors["ids"]), 1, dtype=torch.long, device=tensors["ids"].device)
-        with torch.set_grad_enabled(self.config.tune and torch.is_grad_enabled()):
-            return self.reader_module.picked(Inputs.of(tensors), picks)[:, 0]
+        with self._reading():
+            return _single(self.reader_module.picked(Inputs.of(tensors), picks)[:, 0])
 
     def text_scores(self, tensors: Tensors, num_texts: int) -> torch.Tensor:
         """[N, K]."""
         scores: torch.Tensor = self.out(self._dropped(self.texts(tensors, num_texts, self.config.window_pool)))
         return scores
+
+
+def _single(hidden: torch.Tensor) -> torch.Tensor:
+    """Halves in single precision; double precision stays."""
+    return hidden.float() if hidden.dtype in (torch.bfloat16, torch.float16) else hidden
 
 
 def by_parts(
@@ -263,3 +277,63 @@ def by_parts(
         return torch.cat([compute(part) for part in parts])
     found: list[torch.Tensor] = [checkpoint(compute, part, use_reentrant=False) for part in parts]
     return torch.cat(found)
+
+
+class TagNetwork(TaskNetwork):
+    """Scores a tag; with a CRF also what one tag says about the next."""
+
+    def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int) -> None:
+        super().__init__(config, reader, num_outputs)
+        self.crf: CRF | None = None
+        if config.crf:
+            rules = transitions(config.labels, config.scheme) if config.scheme else None
+            self.crf = CRF(num_outputs, *(torch.from_numpy(rule) for rule in rules)) if rules else CRF(num_outputs)
+
+
+_ALIGN_DIM = 128
+
+
+class ComparingNetwork(TaskNetwork):
+    """Rows come in twos: a question and a window of its passage."""
+
+    def __init__(self, config: TaskConfig, reader: TextReader) -> None:
+        super().__init__(config, reader, 2, compares=True)
+        self.align = nn.Linear(self.below_dim, _ALIGN_DIM)
+        self.asked = nn.Linear(self.dim, 1)  # how much a word of the question counts
+        self.out = nn.Linear(self.dim, 2 * self.dim)  # the question as the starts and ends it looks for
+        self.nothing = nn.Linear(2 * self.dim, 2)
+
+    def _new_parts(self) -> list[nn.Module | None]:
+        return [*super()._new_parts(), self.align, self.asked, self.nothing]
+
+    def token_scores(self, tensors: Tensors) -> torch.Tensor:
+        """Start and end, [W, 1 + T, 2]; the first column is that of no answer."""
+        return by_parts(self._compared, tensors, self.config.max_batch_tokens, together=2)
+
+    def _compared(self, tensors: Tensors) -> torch.Tensor:
+        layers, mask = self._read(tensors), tensors["doc_ids"] > 0
+        hidden = self._above(self._beside_each(self._below(tensors, layers), tensors, mask), tensors, layers)
+        hidden = self._dropped(hidden)
+        asked, passage = hidden[0::2], hidden[1::2]
+        shares = _hide(self.asked(asked).squeeze(-1), mask[0::2]).softmax(-1)
+        question_WD = torch.einsum("wt,wtd->wd", shares, asked)
+        sought = self.out(question_WD).unflatten(-1, (2, self.dim))
+        scores = torch.einsum("wtd,wkd->wtk", passage, sought)
+        nothing = self.nothing(torch.cat((question_WD, pool_tokens(passage, mask[1::2], "max")), -1))
+        return torch.cat((nothing[:, None], scores), 1)
+
+    def _beside_each(self, below: torch.Tensor, tensors: Tensors, mask: torch.Tensor) -> torch.Tensor:
+        """[2W, T, 2D + 1]: every word, what is like it in the other text, and whether it is there itself."""
+        longest = max(1, int(mask[0::2].sum(1).max()))
+        keys = self.align(self._dropped(below)).relu()
+        alike_WQT = keys[0::2, :longest] @ keys[1::2].transpose(1, 2)
+        for_passage = _hide(alike_WQT.transpose(1, 2), mask[0::2, None, :longest]).softmax(-1) @ below[0::2, :longest]
+        for_question = _hide(alike_WQT, mask[1::2, None]).softmax(-1) @ below[1::2]
+        for_question = functional.pad(for_question, (0, 0, 0, below.shape[1] - longest))
+        others = torch.stack((for_question, for_passage), 1).flatten(0, 1)
+        return torch.cat((below, others, tensors["shared"][:, :, None].to(below.dtype)), -1)
+
+
+def _hide(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Padding never wins; a finite number, so that a row of padding alone does no harm."""
+    return values.masked_fill(~mask, torch.finfo(values.dtype).min)

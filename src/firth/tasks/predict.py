@@ -1,7 +1,7 @@
 """Using a trained task: loading it, predictions for a file or standard input in constant memory, evaluation on a labelled
 file, and classification by a few-shot prompt."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -14,21 +14,20 @@ from pydantic import TypeAdapter, ValidationError
 from firth.core.errors import FirthError
 from firth.core.files import read_json, stdin_lines
 from firth.core.registry import spec_of_model_type
-from firth.core.run import Run, is_run
+from firth.core.run import Run
 from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.answers import read_answers
-from firth.data.labelled import AnswerExample, Columns, TextExample, stream_texts
+from firth.data.labelled import AnswerExample, Columns, TextExample, has_column, stream_texts
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import table_format
 from firth.data.tagged import stream_tagged, tag_layout
 from firth.models.shared.model import Model, PromptedLabel
-from firth.models.shared.published import load_encoder
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask
 from firth.tasks.data import Reading, build_data, read_examples, tag_columns
-from firth.tasks.fasttext import FastTextTask, is_fasttext
+from firth.tasks.fasttext import FASTTEXT, FastTextTask, is_fasttext
 from firth.tasks.model import ADDED, SETTINGS, TaskModel, TaskSettings, load_published, tag_example
 from firth.tasks.scores import (
     accuracy,
@@ -44,18 +43,18 @@ from firth.tasks.scores import (
 from firth.tasks.tag_linear import CountsTagger
 from firth.tasks.training import CHUNK, OneExample
 from firth.tasks.write.data import WritingExample, read_writing
-from firth.tasks.write.model import SETTINGS as WRITING
 from firth.tasks.write.model import WritingModel
 from firth.tokenizers.pieces import READ
 
 _PRETRAINED = ("Model", "ForPreTraining", "ForMaskedLM", "ForNextSentencePrediction")  # classes without a task
 
 
-def is_task(path: Path) -> bool:
-    """Whether a task was learned here: by Firth, by the head of a published directory, or by fastText."""
-    if (path / SETTINGS).is_file() or (path / WRITING).is_file() or is_fasttext(path):
+def has_task(path: Path) -> bool:
+    """Whether what lies here, and is no run, has learned a task: a model of one, the head of a published directory, or a file
+    of fastText's classifier."""
+    if (path / SETTINGS).is_file() or is_fasttext(path):
         return True
-    return not is_run(path) and (path / "config.json").is_file() and _has_head(path)
+    return (path / "config.json").is_file() and _has_head(path)
 
 
 def _has_head(path: Path) -> bool:
@@ -66,21 +65,28 @@ def _has_head(path: Path) -> bool:
     classes = data.get("architectures")
     if classes:
         return not str(classes[0]).endswith(_PRETRAINED)
+    from firth.models.shared.published import load_encoder
+
     return bool({"classifier", "spans"} & load_encoder(path)[2].keys())
 
 
 def load_task(path: Path) -> TaskModel | WritingModel:
-    """A run of ``firth finetune``, a published directory with the head of a task, or a classifier of fastText."""
-    if (path / SETTINGS).is_file():
-        settings = TaskSettings.read(path)
-        if settings.form == "counts":
-            return (CountsTagger if settings.config.task == "tag" else CountsTask).load(path)
-        model = TaskModel.load(path)
-        model.counts = CountsTask.load(path / ADDED) if settings.adds_counts else None
-        return model
-    if (path / WRITING).is_file():
+    """A run of ``firth finetune``, a model of a task, a published directory with the head of one, or a classifier of fastText."""
+    run = Run.find(path)
+    if run is None and not (path / SETTINGS).is_file():
+        return FastTextTask.load(path) if is_fasttext(path) else load_published(path)
+    if run is not None and run.record.kind == "write":
         return WritingModel.load(path)
-    return FastTextTask.load(path) if is_fasttext(path) else load_published(path)
+    if run is not None and run.record.kind != "task":
+        raise FirthError(f"{path}: no task was learned here; name a run that firth finetune made")
+    if run is not None and run.record.base == FASTTEXT:
+        return FastTextTask.load(path)
+    settings = TaskSettings.read(path)
+    if settings.form == "counts":
+        return (CountsTagger if settings.config.task == "tag" else CountsTask).load(path)
+    model = TaskModel.load(path)
+    model.counts = CountsTask.load(path / ADDED) if settings.adds_counts else None
+    return model
 
 
 def stored_reading(run: Path) -> Reading:
@@ -232,14 +238,18 @@ def predict_source(
     encoding: str | None = None,
     cluster: Cluster | None = None,
     min_confidence: float | None = None,
+    unlabelled: bool = False,
 ) -> Iterator[Prediction]:
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
     tables are those that the task was trained with, unless some are named. On a cluster the run lies at the same path on
-    every node. A label that is less probable than ``min_confidence`` is left out (None)."""
+    every node. A label that is less probable than ``min_confidence`` is left out (None). ``unlabelled``: without examples that have
+    a label which the model knows."""
     stored = stored_reading(run)
     if text is None and second is None:
         text, second = stored.text, stored.second
     reading = Reading(text, second, encoding=encoding or stored.encoding or "utf-8")
+    if unlabelled:
+        reading = replace(reading, label=stored.label, separator=stored.separator)
     if isinstance(model, WritingModel):
         if cluster is not None:
             raise FirthError(f"{run}: a task that writes runs on one machine: leave out --engine ray")
@@ -247,21 +257,18 @@ def predict_source(
             yield {**_shown(asked), **withheld(written, min_confidence)}
         return
     examples = _examples(model, source, reading)
+    if unlabelled:
+        examples = _without_labels(examples, model.config.labels)
     for example, found in stream_on(cluster, run, examples) if cluster else model.stream(examples):
         yield {**_shown(example), **withheld(found, min_confidence)}
 
 
 def stream_on(cluster: Cluster, run: Path, examples: Iterator[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
     """What ``TaskModel.stream`` yields, by the workers of a cluster, in the same chunks."""
-    waiting: deque[list[OneExample]] = deque()
-
-    def jobs() -> Iterator[tuple[str, list[OneExample]]]:
-        while some := list(islice(examples, CHUNK)):
-            waiting.append(some)
-            yield str(run.absolute()), some
-
-    for found in cluster.ordered(_predict_there, jobs()):
-        yield from zip(waiting.popleft(), found, strict=True)
+    path = str(run.absolute())
+    blocks = iter(lambda: list(islice(examples, CHUNK)), [])
+    for some, found in cluster.paired(_predict_there, blocks, lambda some: (path, some)):
+        yield from zip(some, found, strict=True)
 
 
 @lru_cache(maxsize=1)
@@ -274,6 +281,14 @@ def _task_there(path: str) -> TaskModel:
 def _predict_there(path: str, examples: list[AnyExample]) -> list[Prediction]:
     """One job of a cluster; a worker keeps the task for the next."""
     return [found for _, found in _task_there(path).stream(iter(examples))]
+
+
+def _without_labels(examples: Iterator[AnyExample], labels: Sequence[str]) -> Iterator[AnyExample]:
+    """Those that are labelled already are recognised by labels that the model knows: a column may have another meaning."""
+    for example in examples:
+        known = isinstance(example, TextExample) and (example.label in labels or bool(example.labels))
+        if not known:
+            yield example
 
 
 def find_names(
@@ -302,7 +317,10 @@ def _examples(model: TaskModel, source: str, reading: Reading) -> Iterator[AnyEx
     elif task == "answer":
         yield from read_answers(source, encoding=encoding, only_references=True).examples
     else:
-        for example in stream_texts(source, Columns(reading.text, reading.second), encoding):
+        columns = Columns(reading.text, reading.second)
+        if reading.label is not None and has_column(source, reading.label, encoding):
+            columns = replace(columns, label=reading.label)
+        for example in stream_texts(source, columns, encoding, reading.separator):
             if not model.either:
                 check_pair(example, model.pairs)
             yield example

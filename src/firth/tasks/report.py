@@ -10,7 +10,8 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
+from firth.core.record import CellSettings, RunRecord, TaskRecord, TunedBase
+from firth.core.run import Run
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.reports.page import cards, line_figure, page, settings_table
@@ -18,6 +19,7 @@ from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import TaskData
 from firth.tasks.finetune import share_chart
+from firth.tasks.judging import Suspect
 from firth.tasks.scores import calibration_error, chances_of, confusion, coverage_curve, never_guessed, reliability
 from firth.tasks.tag_schemes import spans_of
 from firth.training.checkpoints import read_history
@@ -28,17 +30,27 @@ _WORST = 25
 _ANSWERS = ("label", "labels", "probabilities", "score")
 _FEW = 100  # dev examples: fewer say little
 _MOST_CLASSES = 40
+_IN_FOLDS = "No dev file: scores, confusions and errors are those of cross-validation on the training examples."
 
 
-def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> None:
+def write_task_report(
+    run: Run,
+    config: TaskConfig,
+    data: TaskData,
+    predictions: Sequence[Prediction],
+    suspects: Sequence[Suspect] = (),
+) -> None:
+    """Without a dev file ``data.dev`` are training examples, each judged by a model that had not learned from it."""
     record, task = run.record, run.record.task
     assert task is not None
+    in_folds = record.corpus is not None and record.corpus.dev is None and bool(data.dev)
     name = html.escape(run.folder.name)
     base = html.escape(str(record.base).rpartition("/")[2])
     body = [
         f'<p class="soft">Firth task</p><h1>{name}</h1><p class="soft">{html.escape(record.recipe)} on {base}</p>',
         cards(_shown(record, task, len(data.train))),
         f'<p class="soft">Only {len(data.dev)} examples: the interval is wide.</p>' if len(data.dev) < _FEW else "",
+        f'<p class="soft">{_IN_FOLDS}</p>' if in_folds else "",
         _candidates(task),
         _curves(run.folder / "seeds" / str(task.best), task.metric),
         _shares(task),
@@ -51,6 +63,7 @@ def write_task_report(run: Run, config: TaskConfig, data: TaskData, predictions:
         _confidence(config, data, predictions),
         _error_kinds(config, data, predictions),
         _errors(config.task, data, predictions),
+        _suspects(suspects, data),
         f"<h2>Use it</h2><pre>firth predict {name} texts.txt\nfirth evaluate {name} --data test.tsv</pre>",
         settings_table(record),
     ]
@@ -137,7 +150,7 @@ def _labels(task: TaskRecord) -> str:
         for label, one in sorted(found.items(), key=lambda item: (item[1].true, item[0]))
     ]
     missed = "".join(f"<p><b>{html.escape(label)} is never predicted.</b></p>" for label in never_guessed(found))
-    head = ["", "precision", "recall", "F1", "true", "guessed"]
+    head = ["", "precision", "recall", "F1", "true", "predicted"]
     return f"<h2>By label</h2>{missed}" + _table(head, rows) if rows else ""
 
 
@@ -231,7 +244,7 @@ def _confusion(config: TaskConfig, data: TaskData, predictions: Sequence[Predict
         len(labels),
     )
     rows = [[label, *(str(count) for count in counts[place].tolist())] for place, label in enumerate(labels)]
-    return "<h2>Confusions (rows: true, columns: guessed)</h2>" + _table(["", *labels], rows)
+    return "<h2>Confusions (rows: true, columns: predicted)</h2>" + _table(["", *labels], rows)
 
 
 def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Prediction]) -> str:
@@ -243,7 +256,7 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     bins = reliability(chances_N, right_N)
     lowest = min(0.5, *(min(chance, right) for chance, right, _ in bins))
     drawn = line_figure(
-        {"dev examples": [(chance, right) for chance, right, _ in bins], "ideal": [(lowest, lowest), (1.0, 1.0)]},
+        {"examples": [(chance, right) for chance, right, _ in bins], "ideal": [(lowest, lowest), (1.0, 1.0)]},
         "probability of the predicted label",
         "share that is right",
     )
@@ -252,7 +265,7 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
         [f"{one['min_confidence']:g}", f"{one['coverage']:.1%}", f"{one['accuracy']:.4f}"]
         for one in coverage_curve(chances_N, right_N)
     ]
-    said = f"Expected calibration error {calibration_error(chances_N, right_N):.3f} on the dev examples."
+    said = f"Expected calibration error {calibration_error(chances_N, right_N):.3f}."
     return (
         f"<h2>Reliability</h2><p>{said}</p>{drawn}"
         + _table(["mean probability", "share that is right", "examples"], rows)
@@ -261,7 +274,7 @@ def _confidence(config: TaskConfig, data: TaskData, predictions: Sequence[Predic
     )
 
 
-_KINDS = {
+ERROR_KINDS = {
     "missed": "an entity that was not found",
     "invented": "none there, but one was found",
     "type": "the right stretch with another type",
@@ -279,7 +292,7 @@ def _error_kinds(config: TaskConfig, data: TaskData, predictions: Sequence[Predi
         for kind, text in entity_errors(example.words, example.tags or [], [tag or "O" for tag in found["tags"]]):
             counts[kind] += 1
             shown.setdefault(kind, text)
-    rows = [[kind, str(counts[kind]), said, _short(shown[kind])] for kind, said in _KINDS.items() if counts[kind]]
+    rows = [[kind, str(counts[kind]), said, _short(shown[kind])] for kind, said in ERROR_KINDS.items() if counts[kind]]
     return "<h2>Errors by kind</h2>" + _table(["kind", "count", "", "example"], rows, (0, 2)) if rows else ""
 
 
@@ -308,7 +321,18 @@ def _errors(task: str, data: TaskData, predictions: Sequence[Prediction]) -> str
     rows = sorted(find[task](data.dev, predictions), key=lambda row: -row[0])[:_WORST]
     if not rows:
         return ""
-    return "<h2>Worst errors</h2>" + _table(["true", "guessed", "text"], [row[1:] for row in rows])
+    return "<h2>Worst errors</h2>" + _table(["true", "predicted", "text"], [row[1:] for row in rows])
+
+
+def _suspects(found: Sequence[Suspect], data: TaskData) -> str:
+    """Labels that are probably wrong; all of them are in a file."""
+    examples = all_of(TextExample, data.train)
+    rows = [
+        [one.label, one.likely, f"{one.wrong_prob:.2f}", _short(_both(examples[one.number]))] for one in found[:_WORST]
+    ]
+    head = ["label", "looks like", "probability that it is wrong", "text"]
+    said = f"<p>{len(found):,} in all: suspects.tsv in the folder of the run.</p>"
+    return f"<h2>Labels that are probably wrong</h2>{said}" + _table(head, rows) if rows else ""
 
 
 _Error = tuple[float, str, str, str]

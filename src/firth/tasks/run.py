@@ -1,6 +1,7 @@
 """A run of ``firth finetune``: reads the files, adapts the base to the task's text if asked, trains with several seeds, shares
 or settings, and keeps the best model. A ``Cell`` is one of these trainings."""
 
+import json
 import os
 import shutil
 import statistics
@@ -10,13 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from firth.core.errors import FirthError
-from firth.core.files import checksum, fingerprint, read_json, write_json
-from firth.core.run import (
-    RECORD,
+from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
+from firth.core.record import (
     CellSettings,
     CorpusRecord,
     MadeFrom,
-    Run,
     RunRecord,
     ScoreInterval,
     Spread,
@@ -25,13 +24,16 @@ from firth.core.run import (
     TestResult,
     versions,
 )
-from firth.core.types import Progress
+from firth.core.run import RECORD, Run
+from firth.core.storage import Cluster, run_jobs
+from firth.core.types import Prediction, Progress
+from firth.data.labelled import TextExample
 from firth.models.shared.model import Model
 from firth.models.shared.static import ExtraVectors
 from firth.reports.card import write_card
 from firth.tasks.adaptation import Unlabelled, adapt_base, left_of_budget, plan_adaptation
-from firth.tasks.candidates import Fitted, Predictions, fit_best
-from firth.tasks.checking import check_lines
+from firth.tasks.candidates import fit_best
+from firth.tasks.checking import all_of, check_lines
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import Reading, TaskData, check_shares, read_task
 from firth.tasks.distillation import Teacher, build_teacher
@@ -49,6 +51,7 @@ from firth.tasks.finetune import (
     tuned_together,
     with_share,
 )
+from firth.tasks.judging import Fitted, Predictions, suspects_of, write_suspects
 from firth.tasks.model import TaskModel, TaskSettings, load_extra_vectors
 from firth.tasks.predict import load_task
 from firth.tasks.report import write_task_report
@@ -56,6 +59,8 @@ from firth.training.checkpoints import learning, same_command
 from firth.training.ranks import Ranks, process_count, rank_folder
 
 RESULT, PREDICTIONS, HISTORY = "result.json", "predictions.json", "metrics.jsonl"
+OUTSIDE = "folds.jsonl"  # what was said of training examples by models that had not learned from them
+SUSPECTS = "suspects.tsv"
 
 
 @dataclass
@@ -71,6 +76,9 @@ class TaskContext:
     unlabelled: Unlabelled | None = None
     predictions: dict[Path, Predictions] = field(default_factory=dict)  # by the training's folder; one at most
     best: tuple[float, float] | None = None  # its share and score
+    cluster: Cluster | None = (
+        None  # for trainings or, of one, for its folds; the base is at the same path on every node
+    )
 
     def note(self, folder: Path, result: TaskResult, predictions: Predictions) -> None:
         if self.best is None or (result.share, result.score) > self.best:
@@ -109,9 +117,11 @@ def train_cell(
         progress,
         context.extra_vectors,
         context.teacher,
+        None if context.cluster is None else (context.cluster, context.base_path),
     )
     if keep:
         fitted.model.save(folder, None if context.base_path in MADE else Path(context.base_path))
+        _write_outside(fitted, folder)
     seconds = time.perf_counter() - started
     result = _result(cell, fitted, data, seconds)
     if judge is not None:
@@ -119,6 +129,22 @@ def train_cell(
     write_json(folder / RESULT, result.model_dump(mode="json"))
     context.note(folder, result, fitted.predictions)
     return result
+
+
+def _train_there(folder: Path, cell: Cell, context: TaskContext) -> TaskResult:
+    """One job of a cluster."""
+    return train_cell(folder, cell, context, None)
+
+
+def _train_remotely(
+    cluster: Cluster, folders: Sequence[Path], cells: Sequence[Cell], context: TaskContext, progress: Progress | None
+) -> list[TaskResult]:
+    """Every cell is a job."""
+    if context.teacher is not None:
+        raise FirthError("a teacher is not sent to a cluster: leave out --teacher or --engine ray")
+    there = cluster.put(replace(context, base=None, cluster=None))
+    jobs = [(folder.absolute(), cell, there) for folder, cell in zip(folders, cells, strict=True)]
+    return run_jobs(cluster, _train_there, jobs, progress)
 
 
 def _result(cell: Cell, fitted: Fitted, data: TaskData, seconds: float) -> TaskResult:
@@ -231,6 +257,7 @@ def start_finetune(
     overwrite: bool = False,
     progress: Progress | None = None,
     teacher: Model | None = None,
+    cluster: Cluster | None = None,
 ) -> Run:
     """A new run; a run of the same settings that was interrupted goes on with the seeds that are left. ``shares`` of the
     examples are learned from apart, to see how the score grows; the model that is kept has learned from the largest. ``sweep``
@@ -238,12 +265,15 @@ def start_finetune(
 
     Everything is looked at before a run that exists is removed."""
     if process_count() > 1:
+        if cluster is not None:
+            raise FirthError("torchrun and a cluster do not go together: leave out --engine ray")
         config = tuned_together(config, str(source.fingerprints()), source.unlabelled is not None)
     if config.folds and (source.dev is not None or config.task == "answer"):
         raise FirthError(
             "folds judge classes, scores and tags, and only where no dev file does: leave out folds or --dev"
         )
     data = read_data(config.task, source, seeds > 1 or bool(sweep) or bool(shares), progress)
+    floor = bool(sweep) and not config.candidates and source.extra_vectors is None and source.teacher is None
     if (sweep or source.extra_vectors is not None or source.teacher is not None) and not config.candidates:
         config = config.replace(candidates=("tuned",))
     if sweep and shares:
@@ -252,11 +282,16 @@ def start_finetune(
     extra = None if source.extra_vectors is None else load_extra_vectors(source.extra_vectors)
     plain = data.configured(config)
     base = load_base(source.base, data, plain)
-    context = TaskContext(source.base, data, extra, base)
+    context = TaskContext(source.base, data, extra, base, cluster=cluster)
+    if cluster is not None and source.base not in MADE:
+        context.base_path = str(Path(source.base).absolute())
     shares = check_shares(shares)
     config = default_settings(plain, base, len(data.train), given)
     grid = sweep_points(config, base, sweep) if sweep else []
     cells = plan_cells(plain, base, len(data.train), given, seeds, grid, shares)
+    if floor and config.task != "answer":  # what a sweep stands on, so that it never ends below it
+        untuned = ("counts",) if source.base in MADE else ("counts", "linear")
+        cells.append(Cell(plain.replace(candidates=untuned)))
     if config.adapt_epochs or source.unlabelled is not None:
         plan_adaptation(source.base, config)
     if source.unlabelled is not None:
@@ -307,6 +342,9 @@ def _train(run: Run, config: TaskConfig, cells: Sequence[Cell], context: TaskCon
         if config.adapt_epochs or context.unlabelled is not None:
             cells = _tune_base(run, config, cells, context, progress)
         folders = [run.folder / _SEEDS / str(number) for number in range(len(cells))]
+        if context.cluster is not None and len(cells) > 1:
+            finish_run(run, _train_remotely(context.cluster, folders, cells, context, progress), context)
+            return run
         ranks = Ranks()
         done = ranks.sum_counts(
             {str(number): (folder / RESULT).is_file() for number, folder in enumerate(folders)}
@@ -331,7 +369,7 @@ def _tune_base(
     base, folder = Path(context.base_path), run.folder / _TUNED
     out, found = adapt_base(base, context.data, config, folder, progress, context.unlabelled)
     run.save(task=task.replace(tuned_base=found))
-    context.base_path, context.base = str(out), None
+    context.base_path, context.base = str(out.absolute()), None
     return [replace(cell, config=left_of_budget(cell.config, found)) for cell in cells]
 
 
@@ -355,13 +393,51 @@ def finish_run(run: Run, results: Sequence[TaskResult], context: TaskContext) ->
         seconds=sum(result.train_s for result in results),
         task=finished_task(run.record.task, results, best),
     )
-    if data.dev or results[best].candidates:
-        write_task_report(run, config, data, _predictions(run.folder, chosen, context))
+    _report(
+        run,
+        config,
+        with_share(data, results[best].share, results[best].seed),
+        _predictions(run.folder, chosen, context),
+    )
     write_card(run)
     if (run.folder / _TUNED).is_dir():
         shutil.rmtree(run.folder / _TUNED)  # a copy of it went into the model
     run.save(status="finished", checksums=model_checksums(run.folder))
     drop_weights(run.folder / _SEEDS)
+
+
+def _report(run: Run, config: TaskConfig, data: TaskData, predictions: Predictions) -> None:
+    """The report, and the training examples whose label is probably wrong; without dev examples the report is about what was
+    said of training examples in cross-validation."""
+    outside, of_all = _read_outside(run.folder)
+    examples = all_of(TextExample, data.train)
+    suspects = suspects_of(config, examples, of_all or outside)
+    if suspects:
+        write_suspects(suspects, examples, run.folder / SUSPECTS)
+        run.change(notes={**run.record.notes, "probably wrong labels": f"{len(suspects):,}, listed in {SUSPECTS}"})
+    if not data.dev:
+        data, predictions = replace(data, dev=[data.train[number] for number in outside]), list(outside.values())
+    chosen = run.record.task.chosen if run.record.task is not None else None
+    if data.dev or (chosen is not None and chosen.candidates):
+        write_task_report(run, config, data, predictions, suspects)
+
+
+def _write_outside(fitted: Fitted, folder: Path) -> None:
+    """A line each: the number of the training example, whether the model that was kept is meant, the prediction."""
+    sides = ((True, fitted.outside), (False, fitted.of_all))
+    lines = [[number, kept, one] for kept, found in sides for number, one in found.items()]
+    if lines:
+        write_text(folder / OUTSIDE, "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
+
+
+def _read_outside(folder: Path) -> tuple[dict[int, Prediction], dict[int, Prediction]]:
+    """Of the model that was kept, and of a linear model where that is not for all examples."""
+    sides: tuple[dict[int, Prediction], dict[int, Prediction]] = ({}, {})
+    path = folder / OUTSIDE
+    for line in path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else []:
+        number, kept, found = json.loads(line)
+        sides[not kept][number] = found
+    return sides
 
 
 _KEPT = (RESULT, HISTORY, PREDICTIONS)
@@ -389,7 +465,8 @@ def _predictions(folder: Path, chosen: Path, context: TaskContext) -> Prediction
 
 
 def finished_task(task: TaskRecord, results: Sequence[TaskResult], best: int) -> TaskRecord:
-    alike = [result.score for result in results if result.share == results[best].share]
+    swept = [result for result in results if result.point or not task.grid]
+    alike = [result.score for result in swept if result.share == results[best].share]
     spread = None
     if len(alike) > 1:
         spread = Spread(mean=statistics.mean(alike), deviation=statistics.stdev(alike), count=len(alike))

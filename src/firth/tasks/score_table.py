@@ -9,7 +9,7 @@ from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
-from firth.data.tables import Table, open_table, output_format, table_writer
+from firth.data.tables import Table, delimiter_of, open_table, output_format, table_writer
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading, stream_on
 from firth.tasks.scores import withheld
@@ -54,12 +54,13 @@ def score_table(
         raise FirthError(f"{source}: {len(sources)} files; score them one by one, each with its own --out")
     if out.exists() and out.resolve() == sources[0].path.resolve():
         raise FirthError(f"{out}: this is the file that is read; name another file with --out")
-    table = open_table(sources[0], encoding or reading.encoding or "utf-8", every_field=True)
+    encoding = encoding or reading.encoding or "utf-8"
+    table = open_table(sources[0], encoding, every_field=True)
     chosen = _choose(table, columns, reading.label)
     names = _names(table, chosen)
     added = _added(model)
     count = 0
-    with table_writer(out, [*names, *added], table.types) as write:
+    with table_writer(out, [*names, *added], table.types, delimiter_of(sources[0], encoding)) as write:
         rows: list[list[object]] = []  # of the examples that are being predicted
 
         def examples() -> Iterator[TextExample]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from firth.core.errors import FirthError
-from firth.core.run import LabelScore
+from firth.core.record import LabelScore
 from firth.core.types import Prediction, generator
 
 Floats = NDArray[np.float64]
@@ -273,6 +273,42 @@ def fit_weights(logs_MNK: Floats, targets_N: Ints, weights_N: Floats | None = No
 
     found = minimize(loss, np.full(num, -np.log(num)), method="L-BFGS-B", bounds=[_POWERS] * num)
     return np.asarray(np.exp(found.x))
+
+
+def wrong_chances(logs_NK: Floats, targets_N: Ints) -> tuple[Floats, float]:
+    """[N]: how likely each label is wrong, and the share of wrong labels. Every label is taken to be right with probability
+    1 - e, else any other one, as often as the labels occur; e (before: Beta(2, 31)) and the factor that calibrates are those
+    under which the labels are likeliest. So where texts of several classes look alike, or a model knows little, few labels
+    are called wrong."""
+    from scipy.optimize import minimize
+
+    rows = np.arange(len(targets_N))
+    usual_K = np.bincount(targets_N, minlength=logs_NK.shape[1]) / len(targets_N)
+
+    def parts(found: Floats) -> tuple[Floats, Floats]:
+        """The probabilities that the label is right, and that another one is, which was mistaken for it."""
+        chances_NK, share = np.exp(normalised(np.exp(found[0]) * logs_NK)), _share(found)
+        own_N = chances_NK[rows, targets_N]
+        mistaken_NK = chances_NK / np.maximum(1 - usual_K, _LEAST_PROB)
+        others_N = mistaken_NK.sum(1) - mistaken_NK[rows, targets_N]
+        return (1 - share) * own_N, share * usual_K[targets_N] * others_N
+
+    def loss(found: Floats) -> float:
+        share = _share(found)
+        before = np.log(share) + 30 * np.log(1 - share) - 0.2 * found[0] ** 2
+        return float(-before - np.log(np.maximum(sum(parts(found)), _LEAST_PROB)).sum())
+
+    starts = [(0.0, -3.0), (1.0, -3.0), (1.0, -1.0), (2.0, -2.0)]
+    bounds = [_POWERS, (-8.0, 4.0)]
+    fits = [minimize(loss, np.asarray(start), method="L-BFGS-B", bounds=bounds) for start in starts]
+    best = min(fits, key=lambda fit: float(fit.fun)).x
+    right_N, wrong_N = parts(best)
+    return np.asarray(wrong_N / np.maximum(right_N + wrong_N, _LEAST_PROB)), _share(best)
+
+
+def _share(found: Floats) -> float:
+    """Of wrong labels: below a half."""
+    return float(0.5 / (1 + np.exp(-found[1])))
 
 
 def added(predictions: Sequence[Sequence[Prediction]], weights: Sequence[float]) -> list[Prediction]:

@@ -6,20 +6,30 @@ takes the one with the best F1 over all labels, since a few examples say too lit
 N examples, K labels.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from firth.core.run import LabelScore
+from firth.core.errors import Later
+from firth.core.record import LabelScore
 from firth.core.types import Batch, Losses, Prediction
 from firth.data.labelled import TextExample
+from firth.nn import arrays
 from firth.tasks.classify import Classify
-from firth.tasks.network import TaskNetwork
 from firth.tasks.scores import Interval, harmonic, interval, ratio
 from firth.tasks.training import Item
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import functional
+
+    from firth.tasks.network import TaskNetwork
+else:
+    functional = Later("torch.nn.functional")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -117,6 +127,9 @@ class ClassifySeveral(Classify):
 
     def probabilities(self, scores: torch.Tensor) -> torch.Tensor:
         return scores.sigmoid()
+
+    def array_probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        return arrays.sigmoid(scores)
 
     def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         """The labels above their thresholds, the most probable first."""

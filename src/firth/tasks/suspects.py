@@ -16,76 +16,36 @@ from firth.models.shared.model import Model
 from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
 from firth.tasks.counts import fit_counts, fit_frozen, unit_counts
-from firth.tasks.data import Reading, TaskData, build_data, read_task
+from firth.tasks.data import Reading, TaskData, build_data, copies_of, read_task
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.run import describe_data
+from firth.tasks.fasttext import FASTTEXT
 from firth.tasks.finetune import MADE
+from firth.tasks.judging import FEWEST_JUDGED, Suspect, suspect_labels, write_suspects
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, stratified_folds
 from firth.tasks.model import TaskModel, load_base_model
 from firth.tasks.predict import predict_source
-from firth.tasks.scores import fit_factor, normalised
 from firth.tasks.write.data import describe_writing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """An example by its number, its label, the one that it looks like, and the probability of both."""
-
-    number: int
-    label: str
-    likely: str
-    label_prob: float
-    likely_prob: float
-
-
-_ODDS = 3.0  # times as probable as its own label is the one that an example looks like
-_KNOWN = 1 / 3  # of what is beyond the most frequent label must be right, else nothing is suspected
-
-
-def suspect_labels(outside_NK: Floats, targets_N: Ints, labels: Sequence[str]) -> list[Suspect]:
-    """From probabilities that were given by models which had not seen the example, once they are calibrated; those come first
-    whose own label is the least probable against the likeliest one."""
-    logs_NK = np.log(np.maximum(outside_NK, 1e-12))
-    factor = fit_factor(logs_NK, targets_N, np.ones(len(targets_N)))[0]
-    chances_NK, rows = np.exp(normalised(factor * logs_NK)), np.arange(len(targets_N))
-    others_NK = chances_NK.copy()
-    others_NK[rows, targets_N] = -1.0
-    likely_N, own_N = others_NK.argmax(1), chances_NK[rows, targets_N]
-    odds_N = others_NK.max(1) / np.maximum(own_N, 1e-12)
-    found = np.flatnonzero(odds_N >= _ODDS)
-    return [
-        Suspect(
-            number,
-            labels[targets_N[number]],
-            labels[likely_N[number]],
-            float(own_N[number]),
-            float(chances_NK[number, likely_N[number]]),
-        )
-        for number in found[np.argsort(-odds_N[found], kind="stable")].tolist()
-    ]
-
-
 def find_suspects(examples: Sequence[TextExample], base: Model | None = None) -> list[Suspect]:
-    """By counts, or with a base by the linear model on it, whichever makes the labels likelier. Nothing where that knows too
-    little."""
+    """By counts, or with a base by the linear model on it, whichever makes the labels likelier."""
     labels = sorted({str(example.label) for example in examples})
-    if len(labels) < 2 or len(examples) < 4 * NUM_FOLDS:
+    if len(labels) < 2 or len(examples) < FEWEST_JUDGED:
         return []
     targets_N = np.asarray([labels.index(str(example.label)) for example in examples])
-    folds_N = stratified_folds(targets_N.tolist(), NUM_FOLDS, 0)
+    copies = copies_of(examples)
+    folds_N = stratified_folds(targets_N.tolist(), NUM_FOLDS, 0, copies)
     pairs = any(example.second is not None for example in examples)
     config = TaskConfig(task="classify", labels=tuple(labels))
     best = fit_counts(config, examples, pairs, folds_N)[1]
     if base is not None:
         linear = fit_frozen(config, base, build_data("classify", examples, []), folds_N).linear
         best = max(best, linear, key=lambda one: one.goodness)
-    right = (best.outside.argmax(1) == targets_N).mean()
-    majority = np.bincount(targets_N).max() / len(targets_N)
-    known = right - majority >= _KNOWN * (1 - majority)
-    return suspect_labels(best.outside, targets_N, labels) if known else []
+    return suspect_labels(best.outside, targets_N, labels, copies)
 
 
 # -- files
@@ -123,7 +83,7 @@ def check_files(
     data = read_task(task_config(task).task, train, dev, reading)
     check, refused = data.check, any(problem.grave for problem in data.check.problems)
     if closely and task == "classify" and not refused and not data.several:
-        stands_on = load_base_model(Path(base)) if base and base not in (*MADE, "fasttext") else None
+        stands_on = load_base_model(Path(base)) if base and base not in (*MADE, FASTTEXT) else None
         found = find_suspects(all_of(TextExample, data.train), stands_on)
         check = replace(check, problems=[*check.problems, *_wrong_labels(data, found)])
         if suspects is not None:
@@ -131,22 +91,12 @@ def check_files(
     return Checked(check_lines(check), refused)
 
 
-def write_suspects(found: Sequence[Suspect], examples: Sequence[TextExample], out: Path) -> None:
-    """A table of all of them, the surest first."""
-    output_format(out)
-    names = ["where", "label", "likely", "label_probability", "likely_probability", "text", "second"]
-    with table_writer(out, names, {}) as write:
-        for one in found:
-            example, chances = examples[one.number], (round(one.label_prob, 4), round(one.likely_prob, 4))
-            write([example.where, one.label, one.likely, *chances, example.text, example.second])
-
-
 def _wrong_labels(data: TaskData, found: Sequence[Suspect]) -> list[Problem]:
     """The surest ones by name."""
     if not found:
         return []
     shown = [
-        f"{data.train[one.number].where or one.number + 1}: '{one.label}', looks like '{one.likely}' ({one.likely_prob:.2f})"
+        f"{data.train[one.number].where or one.number + 1}: '{one.label}', looks like '{one.likely}' ({one.wrong_prob:.2f})"
         for one in found[:_SHOWN]
     ]
     first = data.train[found[0].number].where or str(found[0].number + 1)
@@ -201,12 +151,13 @@ def suggest(
     second: str | None = None,
     encoding: str | None = None,
 ) -> list[Suggestion]:
-    """The ``num`` texts of a file that would teach a classifier most."""
+    """The ``num`` texts of a file that would teach a classifier most; those that have one of its labels are left out."""
     if model.config.task != "classify":
         raise FirthError(f"{run}: texts are suggested for classify, not {model.config.task}; name such a run")
-    kept = _most_unsure(predict_source(model, run, pool, text, second, encoding), max(_COMPARED * num, _FEWEST))
+    found = predict_source(model, run, pool, text, second, encoding, unlabelled=True)
+    kept = _most_unsure(found, max(_COMPARED * num, _FEWEST))
     if not kept:
-        raise FirthError(f"{pool}: no texts in it; check the file")
+        raise FirthError(f"{pool}: no texts without a label in it; check the file")
     return _diverse(model, kept, num)
 
 

@@ -6,35 +6,34 @@ word is judged where it has most context: none is lost, none is judged twice.
 B rows, T tokens, K tags.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch.nn import functional
 
-from firth.core.run import LabelScore
+from firth.core.errors import Later
+from firth.core.record import LabelScore
 from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
 from firth.data.labelled import TagExample
-from firth.nn.crf import CRF
-from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork
+from firth.nn.arrays import softmax
+from firth.tasks.config import ArrayNetwork, TaskConfig
+from firth.tasks.data import by_owner
 from firth.tasks.scores import Interval, interval, label_scores
-from firth.tasks.tag_schemes import as_bioes, entity_counts, entity_scores, prf, spans_of, tag_accuracy, transitions
-from firth.tasks.training import Item, best_windows, by_owner, collate, frame_row, pieces_of
+from firth.tasks.tag_schemes import as_bioes, entity_counts, entity_scores, prf, spans_of, tag_accuracy
+from firth.tasks.training import AnyNetwork, Item, best_windows, collate, frame_row, pieces_of
+
+if TYPE_CHECKING:
+    import torch
+    from torch.nn import functional
+
+    from firth.tasks.network import TagNetwork, TaskNetwork
+else:
+    torch, functional = Later("torch"), Later("torch.nn.functional")
 
 _NOT_JUDGED = -1
-
-
-class TagNetwork(TaskNetwork):
-    """Scores a tag; with a CRF also what one tag says about the next."""
-
-    def __init__(self, config: TaskConfig, reader: TextReader, num_outputs: int) -> None:
-        super().__init__(config, reader, num_outputs)
-        self.crf: CRF | None = None
-        if config.crf:
-            rules = transitions(config.labels, config.scheme) if config.scheme else None
-            self.crf = CRF(num_outputs, *(torch.from_numpy(rule) for rule in rules)) if rules else CRF(num_outputs)
 
 
 class Tag:
@@ -56,6 +55,8 @@ class Tag:
         return self.config.metric or ("f1" if self.config.scheme else "accuracy")
 
     def build(self, pairs: bool = False) -> TagNetwork:
+        from firth.tasks.network import TagNetwork
+
         return TagNetwork(self.config, self.reader, len(self.config.labels))
 
     def learn_from(self, examples: Sequence[TagExample]) -> None:
@@ -121,8 +122,27 @@ class Tag:
 
     # -- predicting
 
-    def outputs(self, network: TagNetwork, batch: Batch) -> list[NDArray[np.float32]]:
+    def outputs(self, network: AnyNetwork, batch: Batch) -> list[NDArray[np.float32]]:
         """An array an example: [word, tag, probability] for each of its words."""
+        kept = batch.arrays["words"] >= 0
+        if isinstance(network, ArrayNetwork):
+            found = self._array_outputs(network, batch, kept)
+        else:
+            found = self._tensor_outputs(cast("TagNetwork", network), batch)
+        rows = [row[keep] for row, keep in zip(found, kept, strict=True)]
+        return [np.concatenate(some) for some in by_owner(rows, batch.arrays["owner"])]
+
+    def _array_outputs(self, network: ArrayNetwork, batch: Batch, kept_BT: NDArray[np.bool_]) -> NDArray[np.float32]:
+        scores_BTK = network.token_arrays(batch.arrays)
+        if network.crf is not None:
+            tags_BT = np.maximum(network.crf.decode(scores_BTK, kept_BT), 0)
+            chances_BTK = network.crf.marginals(scores_BTK, kept_BT)
+        else:
+            tags_BT, chances_BTK = scores_BTK.argmax(-1), softmax(scores_BTK)
+        chosen_BT = np.take_along_axis(chances_BTK, tags_BT[:, :, None], 2)[:, :, 0]
+        return np.stack((batch.arrays["words"], tags_BT, chosen_BT), 2).astype(np.float32)
+
+    def _tensor_outputs(self, network: TagNetwork, batch: Batch) -> NDArray[np.float32]:
         scores, words = network.token_scores(batch.tensors), batch.tensors["words"]
         mask = words >= 0
         if network.crf is not None:
@@ -131,10 +151,8 @@ class Tag:
         else:
             tags, probabilities = scores.argmax(-1), scores.softmax(-1)
         chosen = probabilities.gather(2, tags.clamp(min=0)[:, :, None])[:, :, 0]
-        found = torch.stack((words.float(), tags.float(), chosen), 2).cpu().numpy()
-        kept = mask.cpu().numpy()
-        rows = [row[keep] for row, keep in zip(found, kept, strict=True)]
-        return [np.concatenate(some) for some in by_owner(rows, batch.arrays["owner"])]
+        found: NDArray[np.float32] = torch.stack((words.float(), tags.float(), chosen), 2).cpu().numpy()
+        return found
 
     def prediction(self, example: TagExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         tags = [self.unread] * len(example.words)

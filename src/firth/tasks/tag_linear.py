@@ -7,6 +7,8 @@ place of all.
 N sentences, W words, D features, K tags.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,31 +17,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
-from firth.core.files import load_tensors, save_tensors
-from firth.core.types import Prediction, batches_by_length, hashed
+from firth.core.errors import FirthError, Later
+from firth.core.files import save_tensors
+from firth.core.types import NO_READER, Prediction, hashed
 from firth.data.labelled import TagExample
 from firth.models.counts.model import WordCounts
 from firth.models.shared.model import Model
-from firth.models.shared.static import ScratchModel
-from firth.nn.crf import CRF
+from firth.nn.arrays import ArrayCRF, load_arrays, softmax
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import LinearTask
 from firth.tasks.data import TaskData
-from firth.tasks.linear import Floats, Ints, fit_logistic, refit_logistic, softmax
+from firth.tasks.linear import Floats, Head, Ints, fit_logistic, refit_logistic
 from firth.tasks.model import TaskModel, TaskSettings, build_model
-from firth.tasks.network import Head, by_parts
 from firth.tasks.tag import Tag
 from firth.tasks.tag_schemes import transitions
-from firth.tasks.training import MAX_ROWS, MAX_TOKENS, Item, OneExample, item_cost
+from firth.tasks.training import Item, OneExample, item_batches
 from firth.tokenizers.pieces import READ
 
 if TYPE_CHECKING:
+    import torch
     from scipy.sparse import csr_matrix
+
+    from firth.tasks import network as networks
+else:
+    torch, networks = Later("torch"), Later("firth.tasks.network")
 
 _WEIGHTS = "counts.safetensors"
 _CHUNK = 256  # sentences that are read at a time
@@ -62,7 +66,7 @@ class _Words:
     place_W: Ints
     target_W: Ints
 
-    def taken(self, chosen_W: NDArray[np.bool_]) -> "_Words":
+    def taken(self, chosen_W: NDArray[np.bool_]) -> _Words:
         return _Words(self.owner_W[chosen_W], self.place_W[chosen_W], self.target_W[chosen_W])
 
 
@@ -76,7 +80,7 @@ class _Fit:
 
 
 def _fit(
-    config: TaskConfig, features: "Floats | csr_matrix", words: _Words, folds_N: Ints, judge: bool, seed: int
+    config: TaskConfig, features: Floats | csr_matrix, words: _Words, folds_N: Ints, judge: bool, seed: int
 ) -> _Fit:
     """The strength, the model of all words, and if ``judge`` what it says outside of folds."""
     num_tags, balanced, folds_W = len(config.labels), bool(config.class_weights), folds_N[words.owner_W]
@@ -118,21 +122,21 @@ def _outside(config: TaskConfig, fit: _Fit, words: _Words) -> Outside:
     return found
 
 
-def tag_rules(config: TaskConfig) -> CRF | None:
+def tag_rules(config: TaskConfig) -> ArrayCRF | None:
     """What the scheme allows, nothing learned."""
     if not config.scheme:
         return None
-    return CRF(len(config.labels), *(torch.from_numpy(rule) for rule in transitions(config.labels, config.scheme)))
+    return ArrayCRF(None, transitions(config.labels, config.scheme))
 
 
-def _as_outputs(chances_WK: Floats, place_W: Ints, crf: CRF | None) -> NDArray[np.float32]:
+def _as_outputs(chances_WK: Floats, place_W: Ints, crf: ArrayCRF | None) -> NDArray[np.float32]:
     """[word, tag, probability] of each word of a sentence, as ``Tag.outputs`` gives them."""
     if not len(place_W):
         return np.zeros((0, 3), np.float32)
     tags_W = chances_WK.argmax(1)
     if crf is not None:
-        scores = torch.from_numpy(np.log(np.maximum(chances_WK, 1e-12)))[None].float()
-        tags_W = crf.decode(scores, torch.ones(1, len(place_W), dtype=torch.bool))[0].numpy()
+        scores = np.log(np.maximum(chances_WK, 1e-12))[None].astype(np.float32)
+        tags_W = crf.decode(scores, np.ones((1, len(place_W)), np.bool_))[0]
     return np.stack((place_W, tags_W, chances_WK[np.arange(len(tags_W)), tags_W]), 1).astype(np.float32)
 
 
@@ -154,7 +158,7 @@ class CountsTagger(LinearTask):
 
     def __init__(self, config: TaskConfig, base: WordCounts, weights_KF: Floats, bias_K: Floats) -> None:
         self.config, self.base, self.pairs, self.either = config, base, False, False
-        self.task = _WordsTag(config, ScratchModel([], 1).reader())  # how predictions are made and scored
+        self.task = _WordsTag(config, NO_READER)  # how predictions are made and scored
         self.weights, self.bias, self.rules = weights_KF, bias_K, tag_rules(config)
         self.extra_vectors = self.counts = None
         self.dim, self.num_layers, self.spec_name = base.dim, 0, base.spec_name
@@ -175,7 +179,7 @@ class CountsTagger(LinearTask):
         rest = iter(examples)
         while some := list(islice(rest, _CHUNK)):
             tagged = all_of(TagExample, some)
-            scores_WK = np.asarray(self.base.matrix([one.words for one in tagged]) @ self.weights.T) + self.bias
+            scores_WK = self.base.count([one.words for one in tagged]).scores(self.weights, self.bias)
             borders = np.cumsum([0, *(len(one.words) for one in tagged)])
             for number, (given, example) in enumerate(zip(some, tagged, strict=True)):
                 chances_WK = softmax(scores_WK[borders[number] : borders[number + 1]])
@@ -193,18 +197,18 @@ class CountsTagger(LinearTask):
         TaskSettings(config=self.config, form="counts").write(folder)
 
     @classmethod
-    def load(cls, folder: Path) -> "CountsTagger":
+    def load(cls, folder: Path) -> CountsTagger:
         config = TaskSettings.read(folder).config
-        tensors = load_tensors(folder / _WEIGHTS)
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        tensors = load_arrays(folder / _WEIGHTS)
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
         num_tags, size = len(config.labels), shapes.get("keys", (0,))[:1]
         if shapes != {"weight": (num_tags, *size), "bias": (num_tags,), "keys": size}:
             raise FirthError(f"{folder / _WEIGHTS}: does not fit its settings; fine-tune again")
-        weights, bias = (tensors[name].numpy().astype(np.float64) for name in ("weight", "bias"))
-        return cls(config, WordCounts(tensors["keys"].numpy().astype(np.int64)), weights, bias)
+        weights, bias = (tensors[name].astype(np.float64) for name in ("weight", "bias"))
+        return cls(config, WordCounts(tensors["keys"].astype(np.int64)), weights, bias)
 
 
-def fit_tag_counts(config: TaskConfig, data: TaskData, folds_N: Ints, judge: bool) -> "tuple[CountsTagger, FrozenTags]":
+def fit_tag_counts(config: TaskConfig, data: TaskData, folds_N: Ints, judge: bool) -> tuple[CountsTagger, FrozenTags]:
     """The tagger, and its features; if ``judge`` with what it says of sentences outside of their folds."""
     examples = all_of(TagExample, data.train)
     base = WordCounts.of_sentences([example.words for example in examples])
@@ -234,7 +238,7 @@ class FrozenTags:
     head: Head
     strength: float
     goodness: float
-    features: "Floats | csr_matrix"  # [W, D]
+    features: Floats | csr_matrix  # [W, D]
     words: _Words
     outside: Outside
     read_s: float  # for all sentences
@@ -282,13 +286,12 @@ def _frozen_config(config: TaskConfig, layers: str) -> TaskConfig:
 def word_vectors(model: TaskModel, examples: Sequence[TagExample], numbers: Ints) -> tuple[Floats, _Words]:
     """What the head of a tagger reads of the words of these sentences, [W, D]; words of which no piece is left are not there."""
     items = [model.task.item(examples[number], number) for number in numbers.tolist()]
-    most = min(MAX_TOKENS, model.config.max_batch_tokens)
     model.network.eval().to(model.config.device)
     parts: list[tuple[Floats, Ints, Ints, Ints]] = []
     with torch.inference_mode():
-        for chosen in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
+        for chosen in item_batches(items, model.config.max_batch_tokens):
             batch = model.task.batch([items[place] for place in chosen]).to(model.config.device)
-            hidden = by_parts(model.network.tokens, batch.tensors, model.config.max_batch_tokens).cpu().numpy()
+            hidden = networks.by_parts(model.network.tokens, batch.tensors, model.config.max_batch_tokens).cpu().numpy()
             rows, columns = np.nonzero(batch.arrays["words"] >= 0)
             owner = numbers[chosen][batch.arrays["owner"][rows]]
             at = (rows, columns)

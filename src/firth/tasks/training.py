@@ -1,20 +1,23 @@
 """Fine-tuning as a ``Trainable`` for the training loop (batches by number, dev scores, the best weights), the protocol of a
 task, and predictions in batches."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError, nearest
-from firth.core.run import LabelScore
+from firth.core.errors import FirthError, Later, nearest
+from firth.core.record import LabelScore
 from firth.core.types import (
     Batch,
+    Batches,
     Frame,
     Inputs,
     Ints,
@@ -26,12 +29,17 @@ from firth.core.types import (
     hashed,
 )
 from firth.tasks.checking import AnyExample
-from firth.tasks.config import TaskConfig
-from firth.tasks.network import TaskNetwork
+from firth.tasks.config import ArrayNetwork, TaskConfig
 from firth.tasks.scores import SMALL_IS_GOOD, Interval
-from firth.training.ranks import process_count, process_rank
 
-OneRow = TypeVar("OneRow")
+if TYPE_CHECKING:
+    import torch
+
+    from firth.tasks.network import TaskNetwork
+    from firth.training import ranks
+else:
+    torch, ranks = Later("torch"), Later("firth.training.ranks")
+
 _POOL = 4  # batches that share out their rows by length
 
 
@@ -132,14 +140,6 @@ def collate(rows: Sequence[Row], pad_id: int) -> dict[str, Ints]:
     return {"ids": ids, "doc_ids": blocks, "segments": segments}
 
 
-def by_owner(rows: Sequence[OneRow], owner: Ints) -> list[list[OneRow]]:
-    """Rows sorted into the examples that they belong to."""
-    found: list[list[OneRow]] = [[] for _ in range(int(owner[-1]) + 1)]
-    for row, number in zip(rows, owner.tolist(), strict=True):
-        found[number].append(row)
-    return found
-
-
 Policy = Literal["head", "tail", "head_tail", "windows"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 
@@ -209,6 +209,7 @@ def best_windows(pieces: Sequence[NDArray[np.int64]], num_tokens: int) -> NDArra
     return window_T
 
 
+AnyNetwork: TypeAlias = "TaskNetwork | ArrayNetwork"
 OneExample = TypeVar("OneExample", bound=AnyExample)
 Example = TypeVar("Example", contravariant=True)
 Net = TypeVar("Net", contravariant=True)
@@ -261,9 +262,15 @@ def item_cost(item: Item) -> int:
     return item.longest * len(item.rows)
 
 
+def item_batches(items: Sequence[Item], max_tokens: int) -> Batches:
+    """The numbers of the items that are read together by a network that has learned, the longest first."""
+    most = min(MAX_TOKENS, max_tokens)
+    return batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True)
+
+
 def predict_items(
     task: Task,
-    network: TaskNetwork,
+    network: AnyNetwork,
     examples: Sequence[AnyExample],
     items: Sequence[Item],
     device: str = "cpu",
@@ -271,12 +278,12 @@ def predict_items(
 ) -> list[Prediction]:
     """A prediction for each example."""
     found: list[Prediction] = [{} for _ in items]
-    most = min(MAX_TOKENS, network.config.max_batch_tokens)
+    arrays = isinstance(network, ArrayNetwork)
     network.eval()
-    with torch.inference_mode():
-        for numbers in batches_by_length([item_cost(item) for item in items], most, MAX_ROWS, longest_first=True):
-            some = [items[number] for number in numbers]
-            batch = (batch_of or task.batch)(some).to(device)
+    with nullcontext() if arrays else torch.inference_mode():
+        for numbers in item_batches(items, network.config.max_batch_tokens):
+            batch = (batch_of or task.batch)([items[number] for number in numbers])
+            batch = batch if arrays else batch.to(device)
             for number, output in zip(numbers.tolist(), task.outputs(network, batch), strict=True):
                 found[number] = task.prediction(examples[number], items[number], output)
                 found[number]["unknown"] = _unknown_share(items[number], network.reader)
@@ -299,7 +306,7 @@ def _unknown_share(item: Item, reader: TextReader) -> float:
 
 
 def predict_stream(
-    task: Task, network: TaskNetwork, examples: Iterable[OneExample], device: str = "cpu"
+    task: Task, network: AnyNetwork, examples: Iterable[OneExample], device: str = "cpu"
 ) -> Iterator[tuple[OneExample, Prediction]]:
     """Pairs of example and prediction in their order, in memory for a few hundred examples."""
     chunk: list[OneExample] = []
@@ -344,8 +351,7 @@ class Finetuning:
             for parameter in network.reader_module.parameters():
                 parameter.requires_grad_(False)
         self.rate_factors: Mapping[str, float] = layer_rates(network, config.layer_decay)
-        costs = [item_cost(item) for item in self.items]
-        pads = not network.reader_module.can_pack
+        costs, pads = [item_cost(item) for item in self.items], not network.reader_module.can_pack
         self.epochs = [
             shuffled_batches(costs, config.max_batch_tokens, config.batch_size, config.seed, epoch, by_length=pads)
             for epoch in range(config.epochs)
@@ -407,7 +413,7 @@ class Finetuning:
         """Of an endless sequence of epochs; a pure function of the number. Each process reads its part of it; where it has none,
         one example that does not count."""
         rows = self.order[number % len(self.order)].tolist()
-        own = rows[process_rank() :: process_count()] if self.divides_batches else rows
+        own = rows[ranks.process_rank() :: ranks.process_count()] if self.divides_batches else rows
         found = self._batch_of([self.items[row] for row in own or rows[:1]])
         return found if own else replace(found, counted=False, num_tokens=0)
 

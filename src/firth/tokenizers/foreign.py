@@ -241,10 +241,19 @@ if hasattr(os, "register_at_fork"):
 # -- trying one in a process of its own
 
 _PROGRAM = """
-import json, resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), resource.RLIM_INFINITY))
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]), int(sys.argv[3]) + 1))
+import json, sys
+try:
+    import resource
+except ImportError:  # Windows: the clock alone ends it
+    resource = None
+def limit(name, soft, hard):
+    try:
+        resource.setrlimit(getattr(resource, name), (soft, hard))
+    except (AttributeError, ValueError, OSError):
+        pass  # a limit that this system does not know (macOS has none of address space)
+limit("RLIMIT_AS", int(sys.argv[1]), -1 if resource is None else resource.RLIM_INFINITY)
+limit("RLIMIT_CORE", 0, 0)
+limit("RLIMIT_CPU", int(sys.argv[3]), int(sys.argv[3]) + 1)
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_str(sys.stdin.buffer.read().decode())
 tokenizer.no_truncation(); tokenizer.no_padding()
@@ -273,22 +282,38 @@ def try_tokenizer(text: str, path: Path) -> None:
 @lru_cache(64)
 def _trial(digest: str, text: str) -> str:
     """What went wrong; empty if nothing did. The process is gone before this returns."""
-    command = [sys.executable, "-c", _PROGRAM, str(_TRIAL_BYTES), json.dumps(PROBES), str(_TRIAL_CPU_S)]
+    command = [sys.executable, "-P", "-c", _PROGRAM, str(_TRIAL_BYTES), json.dumps(PROBES), str(_TRIAL_CPU_S)]
     environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RUST_BACKTRACE": "0"}
     try:
         done = subprocess.run(
             command, input=text.encode(), capture_output=True, timeout=_TRIAL_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        return _TOO_LONG
+        return f"short texts took it more than {_TRIAL_S:.0f} s"
     except UnicodeEncodeError:
         return "it has half a character in it"
-    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return _TOO_LONG
-    if done.returncode < 0:
+    return _why(done.returncode, done.stdout, done.stderr)
+
+
+_STOPPED = {  # by which signal; Windows has neither
+    "SIGXCPU": _TOO_LONG,
+    "SIGKILL": "the system ended it on short texts, which took too much time or memory",
+}
+_NO_LIBRARY = ("ModuleNotFoundError", "ImportError")
+
+
+def _why(code: int, out: bytes, told: bytes) -> str:
+    """What the end of the trial says; Windows has no signals, its codes for a broken process are large numbers."""
+    for name, reason in _STOPPED.items():
+        if code < 0 and -code == getattr(signal, name, None):
+            return reason
+    if code < 0 or code > 255:
         return "its library broke down on short texts"
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return shorten(lines[-1] if lines else "it failed on short texts", 120)
-    growth = float(done.stdout)
+    if code:
+        lines = told.decode("utf-8", "replace").strip().splitlines()
+        last = lines[-1] if lines else "it failed on short texts"
+        if last.startswith(_NO_LIBRARY):  # says nothing about the file
+            raise FirthError(f"a tokenizer cannot be tried in a process of its own ({shorten(last, 120)})")
+        return shorten(last, 120)
+    growth = float(out)
     return "" if growth <= _MAX_GROWTH else f"it makes texts {growth:.0f} times as long"

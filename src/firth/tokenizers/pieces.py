@@ -18,16 +18,17 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors, read_json, write_json, write_text
-from firth.core.types import Encoding
+from firth.core.types import Encoding, Frame
+from firth.tokenizers.added import add_listed
 from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
-from firth.tokenizers.words import close_gaps
+from firth.tokenizers.words import INVISIBLE, close_gaps
 
 UNKNOWN_PIECES = 0.1  # of the tokens; more: another language or script than the model's
 UNKNOWN_WORDS = 0.5  # of a vocabulary of words, which lacks some of every text
@@ -63,8 +64,8 @@ def unknown_warning(share: float, limit: float = UNKNOWN_PIECES) -> str | None:
     if share <= limit:
         return None
     return (
-        f"{share:.0%} of the tokens are unknown to the model, more than {limit:.0%}: it has learned another language or "
-        "script, and its answers mean little; firth tokens MODEL TEXT shows which"
+        f"{share:.0%} of the tokens are unknown to the model, more than {limit:.0%}: its answers mean little; is this the "
+        "language that it was trained on? firth tokens MODEL TEXT shows which"
     )
 
 
@@ -102,6 +103,7 @@ _MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.mo
 _FILES = ("tokenizer.json", "vocab.txt", "vocab.json", *_MODELS)
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 PATTERN = re.compile(r"<extra_id_(\d+)>")
+_UNSEEN = f"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\u200b\ufffd{INVISIBLE}]"
 
 
 def bert_tokenizer(
@@ -110,13 +112,17 @@ def bert_tokenizer(
     strip_accents: bool | None = None,
     split_han: bool = True,
     max_word: int = 100,
+    keep_joiners: bool = False,
 ) -> Tokenizer:
     """BERT's own pipeline: clean, split Chinese characters, fold case, strip accents (``None``: where case is folded),
-    longest match in words of up to ``max_word`` letters."""
+    longest match in words of up to ``max_word`` letters. ``keep_joiners``: cleaning deletes only what nobody sees, not the
+    joiners of Persian, Hindi and emoji, nor signs of Arabic numbers, nor characters of private use."""
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=max_word))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
+    cleans = [normalizers.Replace(Regex(_UNSEEN), "")] if keep_joiners else []
+    bert = normalizers.BertNormalizer(
+        clean_text=not cleans, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
     )
+    tokenizer.normalizer = normalizers.Sequence([*cleans, bert]) if cleans else bert
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece(prefix="##")
     tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIALS["wordpiece"] if token in vocab])
@@ -198,6 +204,16 @@ class Pieces:
                 return True
         return False
 
+    @cached_property
+    def bert_normalizer(self) -> dict[str, Any]:
+        """The settings of BERT's normaliser, where text is cleaned by it or as ``keep_joiners`` says; else nothing."""
+        normalizer = self.description.get("normalizer") or {}
+        *cleans, last = normalizer.get("normalizers") or [normalizer]
+        cleaned = [one.get("pattern") for one in cleans] == [{"Regex": _UNSEEN}] or (
+            not cleans and last.get("clean_text")
+        )
+        return dict(last) if cleaned and last.get("type") == "BertNormalizer" else {}
+
     @property
     def _class_first(self) -> bool:
         """Whether nothing but the special tokens of BERT's class is added to a text."""
@@ -246,6 +262,14 @@ class Pieces:
             with self.reading(True) as backend:
                 text = str(backend.decode(list(ids), skip_special_tokens=True))
         return close_gaps(text) if self.kind == "wordpiece" else text
+
+    def decode_batch(self, ids: list[list[int]]) -> list[str]:
+        """The same of several texts."""
+        if self.byte_ids is not None:
+            return [self.decode(one) for one in ids]
+        with self.reading(True) as backend:
+            texts: list[str] = backend.decode_batch(ids, skip_special_tokens=True)
+        return list(map(close_gaps, texts)) if self.kind == "wordpiece" else texts
 
     def _decode_bytes(self, ids: list[int]) -> str:
         assert self.byte_ids is not None
@@ -364,10 +388,11 @@ class Pieces:
         if self.kind == "wordpiece":
             vocab = self.backend.get_vocab(with_added_tokens=True)
             write_text(folder / "vocab.txt", "".join(f"{token}\n" for token in sorted(vocab, key=vocab.__getitem__)))
-            normalizer = self.description.get("normalizer") or {}
+            normalizer = self.bert_normalizer or self.description.get("normalizer") or {}
+            as_bert = self._class_first and normalizer.get("clean_text", True)
             config.pop("eos_token", None)
             config |= {
-                "tokenizer_class": "BertTokenizer" if self._class_first else "PreTrainedTokenizerFast",
+                "tokenizer_class": "BertTokenizer" if as_bert else "PreTrainedTokenizerFast",
                 "do_lower_case": self.lowercase,
                 "strip_accents": normalizer.get("strip_accents"),
                 "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
@@ -413,25 +438,34 @@ class Pieces:
 
     @classmethod
     def _from_file(cls, path: Path, config: Mapping[str, Any]) -> "Pieces":
-        with foreign_errors(path, "a tokenizer that can be read"):
-            if path.suffix == ".model":
-                return cls(sentencepiece_of(path, config) or load_sentencepiece(path))
-            if path.name == "vocab.json":
-                return cls(byte_level_of(path.parent, config))
-            if path.suffix == ".json":
+        """With the tokens that are listed beside a vocabulary; ``tokenizer.json`` holds them itself."""
+        if path.suffix == ".json" and path.name != "vocab.json":
+            with foreign_errors(path, "a tokenizer that can be read"):
                 return cls(read_tokenizer(path))
-            lines = path.read_text(encoding="utf-8").split("\n")
-        vocab = {line.rstrip("\r"): number for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
-        if "[UNK]" not in vocab:
-            raise FirthError(
-                f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them"
-            )
-        split_han = config.get("tokenize_chinese_chars", True)
-        with foreign_errors(path, "a tokenizer with settings that can be read"):
-            found = bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han)
-        if "[CLS]" not in vocab and {"<s>", "</s>"} <= vocab.keys():
-            enclose_words(found)
+        found = _of_vocabulary(path, config)
+        add_listed(found, path.parent, config)
         return cls(found)
+
+
+def _of_vocabulary(path: Path, config: Mapping[str, Any]) -> Tokenizer:
+    """From one of the older files, by the settings of ``tokenizer_config.json``."""
+    with foreign_errors(path, "a tokenizer that can be read"):
+        if path.suffix == ".model":
+            return sentencepiece_of(path, config) or load_sentencepiece(path)
+        if path.name == "vocab.json":
+            return byte_level_of(path.parent, config)
+        lines = path.read_text(encoding="utf-8").split("\n")
+    vocab = {line.rstrip("\r"): number for number, line in enumerate(lines[:-1] if lines[-1] == "" else lines)}
+    if "[UNK]" not in vocab:
+        raise FirthError(
+            f"{path}: no [UNK] in this vocabulary; a BERT vocab.txt has one token a line with [UNK] among them"
+        )
+    split_han = config.get("tokenize_chinese_chars", True)
+    with foreign_errors(path, "a tokenizer with settings that can be read"):
+        found = bert_tokenizer(vocab, config.get("do_lower_case", True), config.get("strip_accents"), split_han)
+    if "[CLS]" not in vocab and {"<s>", "</s>"} <= vocab.keys():
+        enclose_words(found)
+    return found
 
 
 def sentinel(number: int) -> str:
@@ -445,3 +479,12 @@ def sentinel_ids(pieces: Pieces) -> list[int]:
     while (number := pieces.id(sentinel(len(found)))) is not None:
         found.append(number)
     return found
+
+
+def special_frame(pieces: Pieces) -> Frame:
+    """What the tokenizer puts before, between and behind texts; by the roles of tokens where it adds none itself."""
+    before, between, after = pieces.around
+    if before or after:
+        return Frame(before, between, after)
+    ends = tuple(number for number in (pieces.sep_id,) if number is not None)
+    return Frame(tuple(number for number in (pieces.cls_id,) if number is not None), ends, ends)

@@ -1,24 +1,27 @@
 """Tokenizers of published directories that have no ``tokenizer.json``: what transformers makes of their older files.
 
 Which tokens stand around a text, how ids are shifted and what is normalised is not in those files but in the class that
-``model_type`` (config.json) names; here it is a table.
+``model_type`` (config.json) names; here its ``ModelSpec`` says it.
 """
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json
+from firth.core.registry import spec_of_model_type
 from firth.tokenizers.sentencepiece import SentencePiece
 
-_SPACE = "\u2581"
+SPACE = "\u2581"
 _ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-_Vocab = list[tuple[str, float]]
+Vocab = list[tuple[str, float]]
+SentencePieceRules = Callable[[SentencePiece, Mapping[str, object]], Tokenizer]
+"""From a SentencePiece model and the config of the tokenizer."""
 
 
-def _enclosed(tokenizer: Tokenizer, first: str, last: str, doubled: bool) -> Tokenizer:
+def enclosed(tokenizer: Tokenizer, first: str, last: str, doubled: bool) -> Tokenizer:
     """``first`` text ``last``, and between two texts one ``last`` or, ``doubled``, two; then all is of one segment."""
     between, second = (f"{last} {last}", 0) if doubled else (f"{last}:0", 1)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -29,78 +32,30 @@ def _enclosed(tokenizer: Tokenizer, first: str, last: str, doubled: bool) -> Tok
     return tokenizer
 
 
-def _pieces(vocab: _Vocab, unk: str, special: Mapping[str, bool], normalizer: normalizers.Normalizer) -> Tokenizer:
+def unigram_of(vocab: Vocab, unk: str, special: Mapping[str, bool], normalizer: normalizers.Normalizer) -> Tokenizer:
     """A Unigram over words with a mark before each. ``special`` tokens, and whether they take the space before them."""
     place = next(number for number, (token, _) in enumerate(vocab) if token == unk)
     tokenizer = Tokenizer(models.Unigram(vocab, place, byte_fallback=False))
     tokenizer.normalizer = normalizer
-    marked = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    marked = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), marked])
-    tokenizer.decoder = decoders.Metaspace(replacement=_SPACE, prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
     tokenizer.add_special_tokens(
         [AddedToken(token, special=True, normalized=False, lstrip=takes) for token, takes in special.items()]
     )
     return tokenizer
 
 
-def _charsmap(model: SentencePiece) -> list[normalizers.Normalizer]:
+def charsmap_of(model: SentencePiece) -> list[normalizers.Normalizer]:
     return [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
-
-
-def _xlm_roberta(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
-    """fairseq's first four ids, the pieces one later, the mask last."""
-    pieces: _Vocab = [(token, score) for token, score, _ in model.pieces[3:]]
-    vocab: _Vocab = [(token, 0.0) for token in _ROBERTA[:-1]] + pieces + [(_ROBERTA[-1], 0.0)]
-    special = {token: token == "<mask>" for token in _ROBERTA}
-    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence(_charsmap(model)))
-    return _enclosed(tokenizer, "<s>", "</s>", doubled=True)
-
-
-def _camembert(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
-    unused = [("<s>NOTUSED", 0.0), ("<pad>", 0.0), ("</s>NOTUSED", 0.0), ("<unk>", 0.0), ("<unk>NOTUSED", -100.0)]
-    pieces: _Vocab = [(token, score) for token, score, _ in model.pieces[1:]]
-    special = {"<pad>": False, "<unk>": False, "<s>": False, "</s>": False, "<mask>": True}
-    vocab: _Vocab = [*unused, *pieces, ("<mask>", 0.0)]
-    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence(_charsmap(model)))
-    return _enclosed(tokenizer, "<s>", "</s>", doubled=True)
-
-
-def _albert(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
-    steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    steps += [] if config.get("keep_accents", False) else [normalizers.NFKD(), normalizers.StripAccents()]
-    steps += [normalizers.Lowercase()] if config.get("do_lower_case", True) else []
-    special = dict.fromkeys(("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), False)
-    vocab: _Vocab = [(token, score) for token, score, _ in model.pieces]
-    tokenizer = _pieces(vocab, "<unk>", special, normalizers.Sequence([*steps, *_charsmap(model)]))
-    return _enclosed(tokenizer, "[CLS]", "[SEP]", doubled=False)
-
-
-def _deberta(model: SentencePiece, config: Mapping[str, object]) -> Tokenizer:
-    steps: list[normalizers.Normalizer] = [normalizers.Lowercase()] if config.get("do_lower_case", False) else []
-    steps += [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC()]
-    steps.append(normalizers.Strip(left=False, right=True))
-    vocab: _Vocab = [(token, score) for token, score, _ in model.pieces]
-    special = dict.fromkeys(("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"), False)
-    tokenizer = _pieces(vocab, "[UNK]", special, normalizers.Sequence(steps))
-    marked = pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Punctuation(), marked] if config.get("split_by_punct", False) else [marked]
-    )
-    return _enclosed(tokenizer, "[CLS]", "[SEP]", doubled=False)
-
-
-_SENTENCEPIECE: dict[str, Callable[[SentencePiece, Mapping[str, object]], Tokenizer]] = {
-    "xlm-roberta": _xlm_roberta,
-    "camembert": _camembert,
-    "albert": _albert,
-    "deberta-v2": _deberta,
-}
 
 
 def sentencepiece_of(path: Path, config: Mapping[str, object]) -> Tokenizer | None:
     """The tokenizer of a directory's SentencePiece model by the conventions of its ``model_type``; None where none are
     known, so that its ids are those of the file. ``config`` is that of the tokenizer."""
-    build = _SENTENCEPIECE.get(_model_type(path.parent))
+    kind = _model_type(path.parent)
+    spec = spec_of_model_type(kind)
+    build = None if spec is None or spec.sentencepiece is None else spec.sentencepiece().get(kind)
     if build is None:
         return None
     try:

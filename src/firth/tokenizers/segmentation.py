@@ -27,26 +27,37 @@ from firth.tokenizers.words import (
     KANA,
     VOICED,
     WORD,
+    Spans,
     cut,
     find_word_spans,
     has_han,
     has_unspaced,
     is_chinese,
+    keep_foreign,
     lacks_spaces,
+    parts_through_invisible,
+    spans_of_parts,
+    spans_through_invisible,
     ways_without_spaces,
+    without_invisible,
 )
 
 FILE = "segmentation.json"
 SEGMENTERS = ("auto", "icu", "none")
-Spans = list[tuple[int, int]]
 _BY_ICU = ("Thai", "Lao", "Khmer", "Myanmar", "Japanese")
 _LEAST_SHARE = 0.001  # of the letters of a sample: a script of fewer is cited, not written
 _CHINESE_SHARE = 0.25  # of the ideographs in texts without kana: from here on those texts are Chinese, not Japanese
 _TRADITIONAL_SHARE = 0.05  # of ideographs that only traditional script has
 _MAX_SUDACHI_CHARS = 10_000
-_HAN = regex.compile(r"\p{Han}")
-_JAPANESE = regex.compile(f"[{KANA}]")
-_LETTERS = regex.compile(r"[\p{L}\p{M}]")
+_HAN = regex.compile(r"\p{Han}+")
+_JAPANESE = regex.compile(f"[{KANA}]+")
+_LETTERS = regex.compile(r"[\p{L}\p{M}]+")
+_WAY = regex.compile(r"(icu|sudachi)(?: [0-9][0-9.]{0,30})?")
+_HALF = regex.compile(r"[\x00\ud800-\udfff]")
+_NO_CHINESE = (
+    "--dictionary is for words of Chinese text, of which a sample of this text has none: it changes nothing here"
+)
+MAX_WORDS, MAX_WORD_CHARS = 1_000_000, 100  # of the user's dictionary
 
 
 class Segmentation(Config):
@@ -73,9 +84,12 @@ class Segmentation(Config):
         """Chinese words in order; joined they are the text again."""
         if not self.dictionary and not self.traditional:
             return cut(text)
+        return parts_through_invisible(text, self._cut)
+
+    def _cut(self, text: str) -> list[str]:
         found = _jieba(self.dictionary if not self.traditional else self._simplified).cut(self._looked_up(text))
         ends = list(itertools.accumulate(map(len, found), initial=0))
-        return [text[start:end] for start, end in itertools.pairwise(ends)]
+        return keep_foreign(text, [text[start:end] for start, end in itertools.pairwise(ends)])
 
     @functools.cached_property
     def _table(self) -> dict[int, str]:
@@ -94,10 +108,12 @@ class Segmentation(Config):
     def split(self, text: str, chinese: bool | None = None) -> Spans:
         """(start, end) of each word; white space belongs to none. ``chinese`` says so of a part of a longer text."""
         if self.is_chinese(text) if chinese is None else chinese:
-            ends = list(itertools.accumulate(map(len, words := self.cut(text)), initial=0))
-            return [span for span, word in zip(itertools.pairwise(ends), words, strict=True) if not word.isspace()]
+            return spans_of_parts(self.cut(text))
         if not self.segmenters or not (has_unspaced(text) or has_han(text)):
             return find_word_spans(text)
+        return spans_through_invisible(text, self._split)
+
+    def _split(self, text: str) -> Spans:
         spans: Spans = []
         for match in self._pattern.finditer(text):
             start, end = match.span()
@@ -110,7 +126,7 @@ class Segmentation(Config):
         return spans
 
     def find_words(self, text: str, chinese: bool) -> list[str]:
-        return [text[start:end] for start, end in self.split(text, chinese)]
+        return [without_invisible(text[start:end]) for start, end in self.split(text, chinese)]
 
     @functools.cached_property
     def _pattern(self) -> Any:
@@ -144,9 +160,30 @@ class Segmentation(Config):
         if not path.is_file():
             return PLAIN
         found = cls.build(read_json(path), path)
-        if len(found.traditional) % 2 or not all(found.dictionary) or set(found.segmenters) - set(_BY_ICU):
-            raise FirthError(f"{path}: damaged (its characters or scripts are not as Firth writes them); copy it again")
+        wrong = found._wrong()
+        if wrong:
+            raise FirthError(f"{path}: damaged ({wrong} not as Firth writes them); copy it again")
         return found
+
+    def _wrong(self) -> str:
+        """What no file of Firth's has; a word or a segmenter that is changed would change the words of a text in silence."""
+        if not all(script in _BY_ICU and _is_segmenter(script, way) for script, way in self.segmenters.items()):
+            return "its scripts or segmenters are"
+        if len(self.traditional) % 2 or (self.traditional and not _HAN.fullmatch(self.traditional)):
+            return "its characters are"
+        if len(self.dictionary) > MAX_WORDS or not all(map(_is_word, self.dictionary)):
+            return "the words of its dictionary are"
+        return ""
+
+
+def _is_segmenter(script: str, way: str) -> bool:
+    found = _WAY.fullmatch(way)
+    return found is not None and (found.group(1) == "icu" or script == "Japanese")
+
+
+def _is_word(word: str) -> bool:
+    """Whole characters without white space, not many."""
+    return 0 < len(word) <= MAX_WORD_CHARS and word.split() == [word] and not _HALF.search(word)
 
 
 PLAIN = Segmentation()
@@ -213,11 +250,12 @@ def choose_segmentation(
         raise FirthError(f"unknown segmenter '{segmenter}': choose {', '.join(SEGMENTERS[:-1])} or {SEGMENTERS[-1]}")
     texts = list(sample)
     text = "\n".join(texts)
+    own = tuple(dict.fromkeys(dictionary))
     if text.isascii():
-        return Segmentation(dictionary=tuple(dict.fromkeys(dictionary))), []
-    chinese = "".join(char for one in texts if is_chinese(one) for char in _HAN.findall(one))
-    letters = max(len(_LETTERS.findall(text)), 1)
-    kana, ideographs = len(_JAPANESE.findall(text)), len(_HAN.findall(text))
+        return Segmentation(dictionary=own), [_NO_CHINESE] * bool(own)
+    chinese = "".join(part for one in texts if is_chinese(one) for part in _HAN.findall(one))
+    letters, kana, ideographs = (len("".join(part.findall(text))) for part in (_LETTERS, _JAPANESE, _HAN))
+    letters = max(letters, 1)
     kanji = kana >= _LEAST_SHARE * letters and len(chinese) <= _CHINESE_SHARE * ideographs
     there_are = ways_without_spaces(text)
     written = {
@@ -226,10 +264,11 @@ def choose_segmentation(
         if script in there_are
         and (kana if script == "Japanese" else len(regex.findall(rf"\p{{{script}}}", text))) >= _LEAST_SHARE * letters
     }
-    advice: list[str] = []
-    there = {} if segmenter == "none" else installed_segmenters()
+    advice: list[str] = [_NO_CHINESE] if own and (kanji or not chinese) else []
+    there = installed_segmenters() if written and segmenter != "none" else {}
     if segmenter == "icu":
         import_extra("icu4py", "segmenters", "--segmenter icu")
+    if there and segmenter == "icu":
         there = dict.fromkeys(_BY_ICU, next(way for way in there.values() if way.startswith("icu")))
     if segmenter == "auto" and (missing := sorted(written - there.keys())):
         advice.append(
@@ -243,10 +282,7 @@ def choose_segmentation(
                 "the Chinese is in traditional script, which the segmenter knows less well; pip install 'firth[segmenters]' lets it look up simplified forms"
             )
     segmenters = {script: there[script] for script in _BY_ICU if script in written and script in there}
-    chosen = Segmentation(
-        segmenters=segmenters, kanji=kanji, traditional=traditional, dictionary=tuple(dict.fromkeys(dictionary))
-    )
-    return chosen, advice
+    return Segmentation(segmenters=segmenters, kanji=kanji, traditional=traditional, dictionary=own), advice
 
 
 @functools.cache

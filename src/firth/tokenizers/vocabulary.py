@@ -40,6 +40,7 @@ _STRETCH = re.compile(f"[^{_STOPS}]{{1,29}}[{_STOPS}]?|[{_STOPS}]")
 # The trie of pieces as the kernels build it (``unigram_kernels``, imported late: Numba takes a second to load).
 _Trie = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 _ALPHABET_SHARE = 0.9
+_LONG_WORD = 100  # letters; BERT's
 _LONG_STRETCH = 400  # letters; what BERT takes for a word is half a sentence where no spaces are written
 _LONGEST = 400  # characters of a word that a vocabulary is learned from: the trainers' time grows with its square
 _CLASSES = {  # characters that stand in one word, as the pre-tokenizer of each kind sees it
@@ -322,9 +323,15 @@ def count_characters(texts: Iterable[str], normalizer: normalizers.Normalizer) -
 
 def _wordpiece(texts: Texts, config: TokensConfig, words: LongWords) -> Tokenizer:
     """The trainer numbers inner pieces (##a) in the order of a hash table, which changes from
-    run to run and decides ties. Naming all of them beforehand fixes the order."""
-    normalizer = bert_tokenizer({"[UNK]": 0}, config.lowercase, config.strip_accents).normalizer
-    counts = count_characters(texts(), normalizer)
+    run to run and decides ties. Naming all of them beforehand fixes the order. Text is cleaned as by BERT, unless that would
+    delete characters that are seen or shape others."""
+    cleans = {
+        keep: bert_tokenizer({"[UNK]": 0}, config.lowercase, config.strip_accents, keep_joiners=keep)
+        for keep in (False, True)
+    }
+    counts = count_characters(texts(), cleans[True].normalizer)
+    keep_joiners = not all(cleans[False].normalizer.normalize_str(char) for char in counts)
+    normalizer = cleans[keep_joiners].normalizer
     specials = SPECIALS["wordpiece"] + (BYTE_TOKENS if config.byte_fallback else [])
     alphabet, inner = _alphabet(counts, int((config.vocab_size - len(specials)) * _ALPHABET_SHARE))
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -342,9 +349,8 @@ def _wordpiece(texts: Texts, config: TokensConfig, words: LongWords) -> Tokenize
     vocab: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocab, key=vocab.__getitem__)[: config.vocab_size]
     numbered = {token: number for number, token in enumerate(ordered)}
-    if not has_unspaced("".join(alphabet)):
-        return bert_tokenizer(numbered, config.lowercase, config.strip_accents)
-    return bert_tokenizer(numbered, config.lowercase, config.strip_accents, max_word=_LONG_STRETCH)
+    longest = _LONG_STRETCH if has_unspaced("".join(alphabet)) else _LONG_WORD
+    return bert_tokenizer(numbered, config.lowercase, config.strip_accents, max_word=longest, keep_joiners=keep_joiners)
 
 
 def _alphabet(counts: dict[str, int], room: int) -> tuple[list[str], list[str]]:
@@ -397,8 +403,9 @@ def _characters(texts: Texts, config: TokensConfig) -> Tokenizer:
 
 
 def _unigram(texts: Texts, config: TokensConfig) -> Tokenizer:
-    """Unigram over words marked by the space before them, as in SentencePiece."""
-    steps = [normalizers.NFKC(), *([normalizers.Lowercase()] if config.lowercase else [])]
+    """Unigram over words marked by the space before them, as in SentencePiece; but its NFKC would make 10³ and 103 one, and
+    take some letters of Thai and Korean apart."""
+    steps = [normalizers.NFC(), *([normalizers.Lowercase()] if config.lowercase else [])]
     steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     normalizer = normalizers.Sequence(steps)
     counts = count_words(normalizer.normalize_str(text) for text in texts())

@@ -16,7 +16,7 @@ from firth.core.files import read_json, write_json, write_text
 from firth.core.types import Encoding
 from firth.tokenizers.pieces import READ, UNKNOWN_WORDS, Pieces, sample_texts
 from firth.tokenizers.segmentation import PLAIN, Segmentation
-from firth.tokenizers.words import has_han, has_unspaced
+from firth.tokenizers.words import has_han, has_unspaced, without_invisible
 
 MARKS = ["<unk>", "<eos>"]
 _NAME = "firth-words"
@@ -70,7 +70,9 @@ class WordTokens:
             found = text
         else:
             spans = white_spans(text) if self.whitespace_only else self.segmentation.split(text)
-            found = [text[start:end] for start, end in spans]
+            found = [
+                text[start:end] if self.whitespace_only else without_invisible(text[start:end]) for start, end in spans
+            ]
         words = [word.lower() for word in found] if self.lowercase else list(found)
         ids = self.numbers(words)
         READ.add(ids, self.unk_id, UNKNOWN_WORDS)

@@ -1,17 +1,16 @@
-"""Characters, words and sentences of a text.
+"""Characters and words of a text.
 
 Characters: the classes of BERT's basic tokenization (Devlin et al. 2018), the character ids of ELMo, borders
-between visible characters. Words: letters by Unicode properties, Chinese by the segmenter rjieba. Sentences of
-English and Chinese, as spans of the original text: a mark such as 。！？ ends a sentence at once; . ! ? only before
-white space, and not after an abbreviation, an initial, or a number such as "3.5" or "No. 5". Closing quotes and
-brackets stay with the sentence they close; an empty line always ends one.
+between visible characters. Words: letters by Unicode properties, Chinese by the segmenter rjieba. Invisible format
+characters (soft hyphens, marks of direction) belong to no word and part none (Unicode annex 29, WB4).
 """
 
 import functools
+import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -25,10 +24,13 @@ VOICED = r"\u3099\u309a\uff9e\uff9f"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_]--[{CLUSTERED}{KANA}\p{{Han}}]]"
 # A vowel that is written before its consonant, the consonant with its signs, those stacked below it, and what follows.
 _CLUSTER = r"\p{Logical_Order_Exception}?\X(?:(?<=[\u17d2\u1039])\X)*[\p{M}\u0e30\u0e32\u0e45\u0eb0\u0eb2]*"
+# Hebrew acronyms have their mark before the last letter, or it is U+05F4; Catalan parts two l by a point.
+_INSIDE = r"(?:(?<=\p{Hebrew})(?:[\u05f3\u05f4]|\"(?=\p{Hebrew}\p{M}*(?!\p{L})))|(?<=[lL])·(?=[lL]))"
+_FLAG = r"\p{Regional_Indicator}{2}[\p{M}\u200d]*"  # \X alone looks at a whole run of flags for each
 WORD = regex.compile(
-    rf"{_LETTER}+(?:['’\u200c\u200d]{_LETTER}+)*"
+    rf"{_LETTER}+(?:(?:['’\u200c\u200d]|{_INSIDE}){_LETTER}+)*"
     rf"|[\p{{Katakana}}ー{VOICED}]+|\p{{Hiragana}}[\p{{Hiragana}}ー{VOICED}]*|\p{{Han}}[\p{{Han}}\p{{M}}]*"
-    rf"|(?=[{CLUSTERED}]){_CLUSTER}|(?![\s\x1c-\x1f])\X",
+    rf"|(?=[{CLUSTERED}]){_CLUSTER}|{_FLAG}|(?![\s\x1c-\x1f\u200b])\X",
     regex.V1,
 )
 _ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
@@ -37,36 +39,84 @@ _WITHOUT_SPACES = {
     **{name: (rf"\p{{{name}}}", "clusters") for name in ("Thai", "Lao", "Khmer", "Myanmar", "Tai_Tham", "Tai_Le")},
 }
 _UNSPACED = regex.compile(f"[{CLUSTERED}{KANA}]")
+# Invisible: soft hyphens, marks of direction, joiners of words; not those that shape letters (U+200C, U+200D) or part
+# words (U+200B), nor signs that are drawn (of Arabic numbers).
+INVISIBLE = "\xad\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+_INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _SIZE = 0x20000  # all letters but rare ideographs are below
 _CHINESE_SHARE = 0.9
+_BLANK = "".join(map(chr, [code for code in range(0x3001) if chr(code).isspace()])) + "\u200b"
+EVERY = "".join(map(chr, [*range(0x80, 0xD800), *range(0xE000, _SIZE)]))
+Spans = list[tuple[int, int]]
 
-# Where a sentence ends whatever follows; full stops, question and exclamation marks of Latin script need a closer look.
-_NOT_SURE = ".!?\u2024\ufe52\ufe56\ufe57\uff0e"
-_EVERY = "".join(map(chr, [*range(0x80, 0xD800), *range(0xE000, _SIZE)]))
-ENDS = "".join(char for char in regex.findall(r"\p{STerm}", _EVERY) if char not in _NOT_SURE)
-ENDS += "\u037e\u10fb"  # the question mark of Greek, the paragraph mark of Georgian
+
+def without_invisible(text: str) -> str:
+    """The text without format characters that nobody sees; joiners of letters stay."""
+    return text if text.isascii() or _INVISIBLE.search(text) is None else _INVISIBLE.sub("", text)
+
+
+def spans_through_invisible(text: str, find: Callable[[str], Spans]) -> Spans:
+    """The spans of words as they are found in the text without them."""
+    if text.isascii() or _INVISIBLE.search(text) is None:
+        return find(text)
+    seen = np.ones(len(text), np.bool_)
+    seen[[match.start() for match in _INVISIBLE.finditer(text)]] = False
+    places = np.flatnonzero(seen).tolist()
+    return [(places[start], places[end - 1] + 1) for start, end in find(_INVISIBLE.sub("", text))]
+
+
+def parts_through_invisible(text: str, cut: Callable[[str], list[str]]) -> list[str]:
+    """The parts that a text without them falls into, which joined are the text: they go with what stands before."""
+    if text.isascii() or _INVISIBLE.search(text) is None:
+        return cut(text)
+    ends = itertools.accumulate(map(len, cut(_INVISIBLE.sub("", text))))
+    seen = np.ones(len(text), np.bool_)
+    seen[[match.start() for match in _INVISIBLE.finditer(text)]] = False
+    places = [*np.flatnonzero(seen).tolist(), len(text)]
+    borders = [0, *(places[end] for end in ends)]
+    return [text[start:end] for start, end in itertools.pairwise(borders)] or [text]
 
 
 def find_words(text: str) -> list[str]:
     """The words of a text that is not Chinese."""
-    found: list[str] = (_ASCII_WORD if text.isascii() else WORD).findall(text)
+    found: list[str] = _ASCII_WORD.findall(text) if text.isascii() else WORD.findall(without_invisible(text))
     return found
 
 
-def find_word_spans(text: str) -> list[tuple[int, int]]:
+def find_word_spans(text: str) -> Spans:
     """(start, end) of each of them."""
+    return spans_through_invisible(text, _word_spans)
+
+
+def _word_spans(text: str) -> Spans:
     return [match.span() for match in (_ASCII_WORD if text.isascii() else WORD).finditer(text)]
+
+
+def spans_of_parts(parts: Iterable[str]) -> Spans:
+    """(start, end) of the parts of a text that are words: white space and what nobody sees is none."""
+    spans, start = [], 0
+    for part in parts:
+        end = start + len(part)
+        if not (part.isspace() or is_blank(part)):
+            spans.append((start, end))
+        start = end
+    return spans
+
+
+def is_blank(part: str) -> bool:
+    """Whether there is nothing to see."""
+    return not part.isascii() and not _INVISIBLE.sub("", part).strip(_BLANK)
 
 
 @cache
 def _letters() -> NDArray[np.uint8]:
     """Which characters below U+10000 are ideographs (3), Latin letters beyond ASCII (2), other letters or marks (1)."""
     kinds = np.zeros(_SIZE, np.uint8)
-    codes = np.frombuffer(_EVERY.encode("utf-32-le"), np.uint32)
+    codes = np.frombuffer(EVERY.encode("utf-32-le"), np.uint32)
     # Wide forms of ASCII are written in Chinese texts.
     others = r"[[\p{L}\p{M}]--[\p{Han}\u3001-\u303f\uff01-\uff65]]+"
     for kind, pattern in ((1, others), (2, r"[\p{Latin}--[\uff21-\uff5a]]+"), (3, r"\p{Han}+")):
-        for match in regex.finditer(pattern, _EVERY, regex.V1):
+        for match in regex.finditer(pattern, EVERY, regex.V1):
             kinds[codes[match.start() : match.end()]] = kind
     return kinds[:0x10000].copy()
 
@@ -83,33 +133,32 @@ def mostly_ideographs(text: str) -> bool:
 
 
 @cache
-def _unspaced_bytes() -> tuple[list[bytes], NDArray[np.bool_]]:
-    """The first bytes, and the first two bytes, of characters of scripts without spaces."""
-    pairs = np.zeros(0x10000, np.bool_)
-    for char in _UNSPACED.findall(_EVERY):
-        first, second = char.encode()[:2]
-        pairs[first << 8 | second] = True
-    return [bytes([first]) for first in np.unique(np.flatnonzero(pairs) >> 8).tolist()], pairs
+def _unspaced_bytes() -> dict[int, list[tuple[int, int]]]:
+    """The first bytes of characters of scripts without spaces, and from where to where their second bytes are."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for first, second in sorted({(data[0], data[1]) for data in map(str.encode, _UNSPACED.findall(EVERY))}):
+        ranges = found.setdefault(first, [])
+        if ranges and ranges[-1][1] == second - 1:
+            ranges[-1] = ranges[-1][0], second
+        else:
+            ranges.append((second, second))
+    return found
 
 
 def may_lack_spaces(data: bytes) -> bool:
     """Whether UTF-8 text may hold characters of scripts without spaces; a quick look that is never wrongly no."""
-    leads, pairs = _unspaced_bytes()
-    if not any(lead in data for lead in leads):
-        return False
     codes = np.frombuffer(data, np.uint8)
-    may_begin = np.zeros(256, np.bool_)
-    may_begin[[lead[0] for lead in leads]] = True
-    places = np.flatnonzero(may_begin[codes[:-1]])
-    places = places[pairs[codes[places].astype(np.uint16) << 8 | codes[places + 1]]]
-    # Wide tildes and bars share two bytes with narrow kana.
-    return bool(
-        (
-            (codes[places] != 0xEF)
-            | (codes[np.minimum(places + 2, len(codes) - 1)] >= 0xA6)
-            | (codes[places + 1] != 0xBD)
-        ).any()
-    )
+    for lead, ranges in _unspaced_bytes().items():
+        if bytes([lead]) not in data:
+            continue
+        begins, seconds = codes[:-1] == lead, codes[1:]
+        for first, last in ranges:
+            places = np.flatnonzero(begins & (seconds - np.uint8(first) <= last - first))
+            if lead == 0xEF and first <= 0xBD <= last:  # wide tildes and bars share two bytes with narrow kana
+                places = places[(codes[places + 1] != 0xBD) | (codes[np.minimum(places + 2, len(codes) - 1)] >= 0xA6)]
+            if len(places):
+                return True
+    return False
 
 
 def has_unspaced(text: str) -> bool:
@@ -156,23 +205,7 @@ BEGIN_SENTENCE, END_SENTENCE, BEGIN_WORD, END_WORD, PADDING = range(256, 261)
 Integer = TypeVar("Integer", bound=np.integer)
 _JOINER = "\u200d"
 _HAN_RE = re.compile(f"[{HAN_CLASS}]")
-_LEADS = re.compile(rb"[\xe3-\xe9\xef\xf0]")
-_WIDE_ENDS = frozenset(ENDS)
-_CLOSERS = "\"'”’»›」』】》）)]"
-# Marks above U+FFFF stand apart: a class that holds them is searched one by one, others by a table.
-_LOW_ENDS = "".join([char for char in ENDS if char < "\uffff"])
-_HIGH_ENDS = "".join([char for char in ENDS if char > "\uffff"])
-_MARK = rf"(?:[.!?…{_LOW_ENDS}]|(?=[\U00010000-\U0010ffff])[{_HIGH_ENDS}])"
-_BORDER = re.compile(rf"({_MARK}+|\n)(?:(?<!\n)[{re.escape(_CLOSERS)}]+)?(\s*)")
-_ABBREVIATIONS = frozenset(
-    """mr mrs ms mx dr prof rev hon st sr jr gen col lt capt sgt cpl maj cmdr adm gov sen rep pres vs etc eg ie viz cf al
-    ca approx inc ltd co corp plc dept univ assn bros est ed eds jan feb apr jun jul aug sep sept oct nov dec mon tue
-    wed thu fri ave blvd rd hwy mt ft oz lb lbs hr hrs a.m p.m i.e e.g u.s u.k u.n ph.d""".split()
-)
-_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs ref refs vol vols pp ch sec art mar sat sun min max".split())
-_LONGEST = max(map(len, _ABBREVIATIONS | _BEFORE_NUMBERS))
-_MAY_END = frozenset(("etc", "inc", "ltd", "co", "corp", "jr", "sr", "a.m", "p.m", "u.s", "u.k", "u.n", "ph.d"))
-_NARROW, _WIDE_MARK, _BREAK, _CLOSER, _BLANK = 1, 2, 3, 4, 5
+_LEADS = [bytes([lead]) for lead in (*range(0xE3, 0xEA), 0xEF, 0xF0)]
 
 
 def whole_characters(text: str) -> str:
@@ -293,12 +326,9 @@ def widen_to_characters(text: str, start: int, end: int) -> tuple[int, int]:
 
 def has_han(text: str) -> bool:
     """Whether a Chinese character occurs (the ranges that BERT sets apart)."""
+    data = b"" if text.isascii() else text.encode("utf-8", "surrogatepass")
     # The class of all ideographs is slow to search for, their first bytes are not.
-    return (
-        not text.isascii()
-        and _LEADS.search(text.encode("utf-8", "surrogatepass")) is not None
-        and _HAN_RE.search(text) is not None
-    )
+    return any(lead in data for lead in _LEADS) and _HAN_RE.search(text) is not None
 
 
 def is_chinese(text: str) -> bool:
@@ -316,114 +346,45 @@ def cut(text: str) -> list[str]:
     """Chinese words in order; joined they are the text again."""
     import rjieba
 
-    words: list[str] = rjieba.cut(text)
-    return words
-
-
-def split_words(text: str, chinese: bool | None = None) -> list[tuple[int, int]]:
-    """(start, end) of each word; white space belongs to none. ``chinese`` says so of a part of a longer text."""
-    if not (is_chinese(text) if chinese is None else chinese):
-        return find_word_spans(text)
-    spans, start = [], 0
-    for word in cut(text):
-        end = start + len(word)
-        if not word.isspace():
-            spans.append((start, end))
-        start = end
-    return spans
+    return parts_through_invisible(text, lambda seen: keep_foreign(seen, rjieba.cut(seen)))
 
 
 @cache
-def _kinds() -> NDArray[np.uint8]:
-    """What each character below U+20000 is to a border."""
-    kinds = np.zeros(0x20000, np.uint8)
-    for kind, chars in (
-        (_BLANK, [chr(code) for code in range(0x3001) if chr(code).isspace()]),
-        (_CLOSER, _CLOSERS),
-        (_NARROW, ".!?"),
-        (_WIDE_MARK, f"…{ENDS}"),
-        (_BREAK, "\n"),
-    ):
-        kinds[[ord(char) for char in chars]] = kind
-    return kinds
-
-
-def _candidates(text: str) -> list[int]:
-    """Where a border may be: the first mark of each, sought by NumPy because the regular
-    expression is slow to pass over the letters between."""
-    if text.isascii():
-        kind = _kinds()[np.frombuffer(text.encode(), np.uint8)]
-    else:
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        kind = _kinds()[np.minimum(codes, 0x1FFFF)]
-    places = np.flatnonzero((kind > 0) & (kind <= _BREAK))
-    here = kind[places]
-    after = np.append(kind, np.uint8(0))[places + 1]
-    before = np.append(np.uint8(0), kind)[places]
-    nothing = ((here == _NARROW) & (after == 0)) | ((here == _BREAK) & (after != _BREAK) & (after != _BLANK))
-    again = (before > 0) & (before < _BREAK) & (here != _BREAK)
-    found: list[int] = places[~(nothing | again)].tolist()
+def _in_words() -> NDArray[np.uint8]:
+    """Which characters below U+10000 are ASCII letters and digits (1), or letters, marks and digits of other scripts (2)."""
+    found = np.zeros(0x10001, np.uint8)
+    for char in regex.findall(r"[[\p{L}\p{M}\p{N}]--\p{Han}]", EVERY, regex.V1):
+        found[min(ord(char), 0x10000)] = 2
+    found[0x10000] = 0
+    found[[code for code in range(0x80) if chr(code).isalnum()]] = 1
     return found
 
 
-def split_sentences(text: str) -> list[tuple[int, int]]:
-    """(start, end) of each sentence, without the white space around it."""
-    spans: list[tuple[int, int]] = []
-    start = len(text) - len(text.lstrip())
-    size = len(text.rstrip())
-    end = start
-    for place in _candidates(text):
-        if place < end:
-            continue  # part of the marks or the space before
-        match = _BORDER.match(text, place, size)
-        if match is None:
-            break
-        marks, space = match.groups()
-        end = match.end()
-        if end == size:
-            break
-        if marks == ".":
-            if not space or not (_stops(text, match.start(), end) or space.count("\n") > 1):
-                continue
-        elif marks not in _WIDE_ENDS and not _closes(text, end, marks, space):
-            continue
-        close = end - len(space)
-        if marks == "\n":
-            close = start + len(text[start:close].rstrip())
-        spans.append((start, close))
-        start = end
-    if size > start:
-        spans.append((start, size))
-    return spans
+def keep_foreign(text: str, words: list[str]) -> list[str]:
+    """The words of a Chinese text, with those of other scripts whole (café, Путин), as they are in a text of their own."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    kinds = np.append(_in_words()[np.minimum(codes, 0x10000)], np.uint8(0))
+    if not (kinds == 2).any():
+        return words
+    edges = np.flatnonzero(np.diff(kinds > 0, prepend=False))
+    runs = edges.reshape(-1, 2)[np.maximum.reduceat(kinds, edges[::2]) == 2]
+    ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+    firsts, lasts = np.searchsorted(ends, runs[:, 0], "right").tolist(), np.searchsorted(ends, runs[:, 1]).tolist()
+    found: list[str] = []
+    done = 0  # words that are in ``found``
+    for (start, end), first, last in zip(runs.tolist(), firsts, lasts, strict=True):
+        found += words[done:first]
+        begin = int(ends[first - 1]) if first else 0
+        if first < done:  # it has a word in common with the run before
+            begin = int(ends[done - 1]) - len(found.pop())
+        inner = [start + place for _, place in find_word_spans(text[start:end])[:-1]]
+        found += [text[one:two] for one, two in itertools.pairwise((begin, *inner, int(ends[last])))]
+        done = last + 1
+    return found + words[done:]
 
 
-def _stops(text: str, start: int, end: int) -> bool:
-    """Whether the single full stop at ``start`` closes a sentence; white space follows, then ``end``."""
-    following = text[end]
-    if following.islower():
-        return False
-    word = text[max(0, start - 24) : start].rpartition(" ")[2]
-    if word.isalpha() and len(word) > _LONGEST:
-        return True
-    word = word.rpartition("\n")[2].lstrip("\"'“‘([-")
-    if len(word) == 1:
-        return not (word.isupper() and word != "I")
-    bare = word.lower()
-    if bare in _BEFORE_NUMBERS:
-        return not following.isdigit()
-    if bare in _ABBREVIATIONS:
-        return bare in _MAY_END and following.isupper()
-    return "." not in bare or any(len(part) > 1 for part in bare.split(".")) or following.isupper()
-
-
-def _closes(text: str, end: int, marks: str, space: str) -> bool:
-    """Whether marks other than a single full stop close a sentence."""
-    if marks == "\n":
-        return "\n" in space
-    if space.count("\n") >= 2:
-        return True
-    if not _WIDE_ENDS.isdisjoint(marks) or "……" in marks:
-        return True
-    if not space:
-        return marks == "…" and text[end] >= "\u2e80"
-    return not text[end].islower()
+def split_words(text: str, chinese: bool | None = None) -> Spans:
+    """(start, end) of each word; white space belongs to none. ``chinese`` says so of a part of a longer text."""
+    if not (is_chinese(text) if chinese is None else chinese):
+        return find_word_spans(text)
+    return spans_of_parts(cut(text))

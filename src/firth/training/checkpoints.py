@@ -3,14 +3,15 @@
 ``checkpoints/step-N/`` holds the files of the training and ``state.json``: the step, what the training notes there
 (seconds, metrics ...), the checksums of the files, and a seal over all of it. Never pickle. Nothing here needs
 torch; ``optimizer.save_checkpoint`` adds a network and its optimizer. Also here: the metrics file of a run
-(``History``), also as TensorBoard event files, batches computed ahead in a thread, and what becomes of a run that is
-stopped (``learning``).
+(``History``), also as TensorBoard event files, batches computed ahead in a thread, the signals that stop a training
+(``stop_signals``), and what becomes of a run that is stopped (``learning``).
 """
 
 import hashlib
 import json
 import re
 import shutil
+import signal
 import struct
 import time
 from collections import deque
@@ -22,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from firth.core.errors import FirthError, Interrupted, going_on
+from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted, going_on
 from firth.core.files import aside, atomic_folder, check_files, checksum, disk_errors, read_json, write_json, write_text
 from firth.core.run import Run, is_run
 from firth.core.types import Batch
@@ -154,6 +155,33 @@ def write_checkpoint(folder: Path, step: int, state: Mapping[str, object], write
 
 
 @contextmanager
+def stop_signals() -> Iterator[list[int]]:
+    """Collects SIGINT, SIGTERM and SIGHUP (unless nohup has it ignored), so that the step is finished first; a second one stops
+    at once. An interruption gets the exit code of the first. Outside of the main thread nothing is collected."""
+    caught: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    try:
+        before = {
+            number: signal.signal(number, note) for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+        }
+    except ValueError:  # not in the main thread: the caller's affair
+        before = {}
+    try:
+        yield caught
+    except Interrupted as error:
+        error.exit_code = 128 + (caught[0] if caught else signal.SIGINT)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def learning(folder: Path, advice: str, learned: Callable[[], bool], prepared: tuple[str, ...] = ()) -> Iterator[None]:
     """While a run is made. What ends it before anything was learned (a refusal, a full disk, too little memory, Ctrl-C)
     leaves nothing but what was ``prepared``, and a run that was to be replaced is there again. After that, what
@@ -208,7 +236,7 @@ def prune(folder: Path, keep: int, best_step: int | None = None, needed: Collect
 def read_history(path: Path) -> list[dict[str, Any]]:
     """All whole lines; one cut off by a kill is skipped."""
     lines = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_text(encoding="utf-8").split("\n") if path.is_file() else []:  # not at U+2028, U+0085
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):

@@ -6,11 +6,10 @@ ends with the same bytes as one that was not.
 """
 
 import math
-import signal
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,10 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
-from firth.core.registry import TrainingConfig
+from firth.core.errors import FirthError, Interrupted
+from firth.core.registry import Precision, TrainingConfig
 from firth.core.types import Batch, Progress, Trainable, hashed
-from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state
+from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state, stop_signals
 from firth.training.optimizer import (
     AveragedSGD,
     build_optimizer,
@@ -40,7 +39,7 @@ from firth.training.ranks import Parallel, Ranks, code_hash, whole, wrap
 _REPORT_S, _MIN_REPORTS = 1.0, 20  # a short run has a learning curve as well
 _SAVE_S = 300.0
 _MEASURED_STEPS = 9
-_TESTING = 0.2  # of a budget
+_EVALUATING = 0.2  # of a budget
 
 
 class StepResult(NamedTuple):
@@ -57,7 +56,7 @@ class StepResult(NamedTuple):
 class Window:
     """What happened since the last report."""
 
-    seconds: float = 0.0  # in steps: tests and checkpoints are not training
+    seconds: float = 0.0  # in steps: evaluations and checkpoints are not training
     steps: int = 0
     tokens: int = 0
     sums: dict[str, float] = field(default_factory=dict)
@@ -74,7 +73,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a step, of a test on held-out text, and of the measuring itself."""
+    """Seconds of a step, of an evaluation on held-out text, and of the measuring itself."""
 
     step_s: float
     evaluation_s: float
@@ -83,22 +82,34 @@ class Timing:
     def fit(self, budget_s: float, evaluations: int, least: int = 1) -> tuple[int, int]:
         """How many steps fit into so much time, and how many of the evaluations asked for: they may take a
         fifth of it, but ``least`` are always made."""
-        most = int(_TESTING * budget_s / max(self.evaluation_s, 1e-9))
-        tests = max(least, min(evaluations, most))
-        return max(1, int((budget_s - tests * self.evaluation_s) / self.step_s)), tests
+        most = int(_EVALUATING * budget_s / max(self.evaluation_s, 1e-9))
+        evaluations = max(least, min(evaluations, most))
+        return max(1, int((budget_s - evaluations * self.evaluation_s) / self.step_s)), evaluations
 
 
-def precision_context(config: TrainingConfig) -> AbstractContextManager[object]:
+def choose_precision(precision: Precision, device: str) -> Precision:
+    """``auto`` is bfloat16 where the machine has units for it, which are several times as fast; the weights and the optimizer
+    are float32 in any case. Chosen once, when a run begins."""
+    if precision != "auto":
+        return precision
+    device = device.partition(":")[0]
+    fast = device == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    fast = fast or (device == "cuda" and torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+    return "bfloat16" if fast else "float32"
+
+
+def precision_context(precision: Precision, device: str) -> AbstractContextManager[object]:
     """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
-    if config.precision == "float32":
+    precision = choose_precision(precision, device)
+    if precision == "float32":
         return nullcontext()
-    device = torch.device(config.device).type
+    device = device.partition(":")[0]
     if device == "cpu":
-        if config.precision == "float16":
+        if precision == "float16":
             raise FirthError("precision float16 needs a GPU: use float32 on a CPU")
         if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
             raise FirthError("this CPU has no bfloat16 units, it would be many times slower: use precision=float32")
-    return torch.autocast(device, torch.bfloat16 if config.precision == "bfloat16" else torch.float16)
+    return torch.autocast(device, torch.bfloat16 if precision == "bfloat16" else torch.float16)
 
 
 class Loop:
@@ -126,7 +137,7 @@ class Loop:
             raise FirthError(
                 f"device '{config.device}' cannot be used ({str(error).splitlines()[0]}): try device=cpu"
             ) from None
-        self.autocast = precision_context(config)
+        self.autocast = precision_context(config.precision, config.device)
         self._reset()
         self.step = 0
         self.seconds = 0.0
@@ -134,7 +145,7 @@ class Loop:
         self.averaged: list[int] = []
         self.best: dict[str, float] | None = None
         self.last: dict[str, float] = {}
-        self.samples: Callable[[], list[str]] | None = None  # texts to watch by, kept after each test
+        self.samples: Callable[[], list[str]] | None = None  # texts to watch by, kept after each evaluation
         self.tested: list[float] = []  # for averaged SGD: every loss on held-out text before averaging began
 
     def _reset(self) -> None:
@@ -182,16 +193,16 @@ class Loop:
         return True
 
     def measure(self, budget_s: float) -> tuple[int, int]:
-        """How many steps fit into the budget, and how many tests."""
+        """How many steps fit into the budget, and how many evaluations."""
         timing = self.time_steps(0.1 * budget_s)
-        # averaging begins by what the tests say
+        # averaging begins by what the evaluations say
         least = self.config.average_patience + 2 if isinstance(self.optimizer, AveragedSGD) else 1
-        steps, tests = timing.fit(budget_s - timing.spent_s, self.config.evaluations, least)
-        sums = self.ranks.sum_values({"steps": steps, "tests": tests})
-        return int(sums["steps"] / self.ranks.size), int(sums["tests"] / self.ranks.size)
+        steps, evaluations = timing.fit(budget_s - timing.spent_s, self.config.evaluations, least)
+        sums = self.ranks.sum_values({"steps": steps, "evaluations": evaluations})
+        return int(sums["steps"] / self.ranks.size), int(sums["evaluations"] / self.ranks.size)
 
     def time_steps(self, limit_s: float) -> Timing:
-        """Times the first steps (at least two, the very first apart) and a test, then puts everything back."""
+        """Times the first steps (at least two, the very first apart) and an evaluation, then puts everything back."""
         begun, parallel = time.perf_counter(), self._join()
         before = {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
         times: list[float] = []
@@ -225,8 +236,8 @@ class Loop:
     def run(self, steps: int, resume_hint: str, evaluations: int | None = None) -> dict[str, float]:
         """Trains up to ``steps``, tested ``evaluations`` times (as configured, if not said); returns the last metrics."""
         self._join()
-        tests = self.config.evaluations if evaluations is None else evaluations
-        every = math.ceil(steps / tests) if tests else steps
+        count = self.config.evaluations if evaluations is None else evaluations
+        every = math.ceil(steps / count) if count else steps
         save_every = self._save_every(steps)
         self.averaged = self.averaged_steps(steps)
         if self.ranks.first:
@@ -266,9 +277,7 @@ class Loop:
                     saved = time.perf_counter()
                 if halt and not final:
                     kept = ", which is saved" if self.saves else ""
-                    stopped = Interrupted(f"stopped at step {self.step} of {steps}{kept}", f"go on with: {resume_hint}")
-                    stopped.exit_code = 128 + (stop[0] if stop else signal.SIGINT)
-                    raise stopped
+                    raise Interrupted(f"stopped at step {self.step} of {steps}{kept}", f"go on with: {resume_hint}")
                 if votes["enough"]:
                     break
         return self.last
@@ -327,7 +336,7 @@ class Loop:
         last = f"the last good checkpoint is {found[-1][1]}" if found else "there is no checkpoint yet"
         return f"loss or gradient became NaN or infinite at step {step + 1}; {last}; train with a smaller learning_rate or clip_norm"
 
-    # -- reports, tests, checkpoints
+    # -- reports, evaluations, checkpoints
 
     def _report(self, window: Window, steps: int, history: History | None, result: StepResult, shown: bool) -> None:
         means = {name: window.sums[name] / max(window.counts[name], 1) for name in window.sums}
@@ -351,7 +360,7 @@ class Loop:
 
     def _evaluate(self, history: History | None) -> None:
         means = self.optimizer.averaged() if isinstance(self.optimizer, AveragedSGD) else nullcontext()
-        with means, self.ranks.losses_named("a test on held-out text"):
+        with means, self.ranks.losses_named("an evaluation on held-out text"):
             found = self._join().test(self.trainable.evaluate)
         if not found:
             return
@@ -420,27 +429,3 @@ class Loop:
             elif self._join().sharded:
                 give_shards(self.module, self.optimizer, tensors)
             self.ranks.wait()
-
-
-@contextmanager
-def stop_signals() -> Iterator[list[int]]:
-    """Collects SIGINT, SIGTERM and SIGHUP (unless nohup has it ignored): the step is finished first. A second one stops at
-    once."""
-    caught: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(number)
-
-    try:
-        before = {
-            number: signal.signal(number, note) for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN
-        }
-    except ValueError:  # not in the main thread: the caller's affair
-        before = {}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,7 +1,8 @@
 """Muon: the matrices of a network's blocks step along the orthogonal matrix that is nearest to their momentum (Jordan et al.
 2024, "Muon: An optimizer for hidden layers in neural networks"); everything else (tables, norms, biases, heads) learns by AdamW.
 
-The orthogonal matrix, U V^T of the singular value decomposition, is approached by five Newton-Schulz steps in float32. A step is
+The orthogonal matrix, U V^T of the singular value decomposition, is approached by five Newton-Schulz steps, in float32 or, where
+the training computes in it, in bfloat16 (as published). A step is
 scaled by 0.2 sqrt(max(rows, columns)), so that its root mean square is that of AdamW's and one learning rate serves both (Liu et
 al. 2025, "Muon is scalable for LLM training"). Projections that are kept as one matrix (queries, keys and values; a gate and
 its values) are orthogonalised apart. Matrices of one shape are multiplied together. Of a network in shards each rank gathers
@@ -44,17 +45,19 @@ def find_matrices(module: nn.Module) -> dict[str, int]:
     }
 
 
-def orthogonalize(matrices_MRC: torch.Tensor, steps: int = _STEPS) -> torch.Tensor:
+def orthogonalize(
+    matrices_MRC: torch.Tensor, steps: int = _STEPS, precision: torch.dtype = torch.float32
+) -> torch.Tensor:
     """Nearly U V^T of each matrix: singular values come out between about 0.7 and 1.2, which serves as well as 1."""
     found = matrices_MRC.float()
     wide = found.shape[-2] <= found.shape[-1]
     found = found if wide else found.mT
-    found = found / (torch.linalg.matrix_norm(found, keepdim=True) + _EPS)
+    found = (found / (torch.linalg.matrix_norm(found, keepdim=True) + _EPS)).to(precision)
     first, second, third = _COEFFICIENTS
     for _ in range(steps):
         square = found @ found.mT
         found = first * found + (second * square + third * square @ square) @ found
-    return found if wide else found.mT
+    return (found if wide else found.mT).float()
 
 
 class Direction(NamedTuple):
@@ -75,9 +78,10 @@ class Muon(torch.optim.AdamW):
         betas: tuple[float, float],
         eps: float,
         momentum: float,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(groups, lr, betas, eps, fused=True)
-        self.momentum = momentum
+        self.momentum, self.precision = momentum, precision
         self._step_supports_amp_scaling = False  # a step with an infinite gradient is passed over as a whole
 
     @overload
@@ -96,7 +100,7 @@ class Muon(torch.optim.AdamW):
         for one in self._directions():
             alike.setdefault(one.maps_MRC.shape[1:], []).append(one)
         for shape, some in alike.items():
-            found = orthogonalize(torch.cat([one.maps_MRC for one in some]))
+            found = orthogonalize(torch.cat([one.maps_MRC for one in some]), precision=self.precision)
             scale = _MATCHED * max(shape) ** 0.5
             for one, steps in zip(some, found.split([len(one.maps_MRC) for one in some]), strict=True):
                 one.parameter.sub_(

@@ -170,7 +170,9 @@ def build_optimizer(
     """
     maps = find_matrices(module) if config.optimizer == "muon" else {}
     if config.optimizer == "muon" and not maps:
-        raise FirthError("optimizer=muon is for Transformers, whose blocks are matrices: use optimizer=adamw here")
+        raise FirthError(
+            "optimizer=muon is for Transformers and recurrent layers, whose weights are matrices: use optimizer=adamw here"
+        )
     groups: dict[tuple[bool, float, int], list[nn.Parameter]] = {}
     for decays in (True, False):
         for name, parameter in module.named_parameters():
@@ -190,7 +192,8 @@ def build_optimizer(
         return AveragedSGD(described, config.learning_rate)
     betas = (config.beta1, config.beta2)
     if config.optimizer == "muon":
-        return Muon(described, config.learning_rate, betas, config.adam_eps, config.momentum)
+        precision = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+        return Muon(described, config.learning_rate, betas, config.adam_eps, config.momentum, precision)
     return torch.optim.AdamW(described, config.learning_rate, betas, config.adam_eps, fused=True)
 
 

@@ -224,11 +224,17 @@ class Whole(nn.Module):
         return work()
 
 
+def ring_bytes(num_bytes: int, passes: int) -> int:
+    """What each rank sends in ``passes`` rounds of a ring: one gathers or scatters tensors of so many bytes, two sum them."""
+    size = distributed.get_world_size()
+    return passes * num_bytes * (size - 1) // size
+
+
 class Parallel:
     """One process: nothing is exchanged."""
 
     sharded = False
-    exchanged = 0  # bytes of gradients and weights that this rank has sent, for benchmarks
+    exchanged = 0  # bytes of gradients and weights that this rank has sent (``ring_bytes``), for benchmarks
 
     def run(self, work: Callable[[], Found]) -> Found:
         """The loss of one batch, whose gradients follow."""
@@ -261,7 +267,7 @@ class Replicated(Parallel):
 
     def _sum(self, state: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         flat = bucket.buffer()
-        self.exchanged += flat.nbytes
+        self.exchanged += ring_bytes(flat.nbytes, 2)
         work = distributed.all_reduce(flat, async_op=True)
         return work.get_future().then(lambda done: done.value()[0])
 
@@ -306,7 +312,7 @@ class Sharded(Parallel):
         self._bytes = sum(value.numel() * value.element_size() for value in module.parameters())
 
     def run(self, work: Callable[[], Found]) -> Found:
-        self.exchanged += 2 * self._bytes  # gathered forward and backward
+        self.exchanged += ring_bytes(self._bytes, 2)  # gathered forward and backward
         return self.wrapped(work)
 
     def test(self, work: Callable[[], Found]) -> Found:
@@ -316,7 +322,7 @@ class Sharded(Parallel):
     def collecting(self, last: bool) -> Iterator[None]:
         for part in self.parts:
             part.set_requires_gradient_sync(last)
-        self.exchanged += self._bytes if last else 0  # gradients, scattered
+        self.exchanged += ring_bytes(self._bytes, 1) if last else 0  # gradients, scattered
         yield
 
 

@@ -181,7 +181,7 @@ def read_safetensors(path: Path) -> WordVectors:
     """Memory-mapped: only the words are read at once."""
     arrays, metadata = map_arrays(path)
     if "vectors" not in arrays or "words" not in arrays:
-        raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are wanted)")
+        raise FirthError(f"{path}: no word vectors in it (an array 'vectors' and an array 'words' are needed)")
     with foreign_errors(path, "word vectors (their words are no UTF-8)"):
         words = arrays["words"].tobytes().decode().split("\n")
     matrix = arrays["vectors"]

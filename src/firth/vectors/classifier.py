@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Positive
+from firth.core.errors import is_installed
 
 LABEL_PREFIX = "__label__"
 END_OF_TEXT = b"</s>"
@@ -34,18 +35,18 @@ _BLOCK = 4096  # labels that are scored at one time
 class ClassifierConfig(Config):
     """Settings in the original's words, with its defaults."""
 
-    dim: Annotated[int, Field(gt=0, le=10_000)] = 100
-    word_ngrams: Annotated[int, Field(gt=0, le=20)] = 1
-    min_count: Positive = 1
-    min_count_label: Annotated[int, Field(ge=0)] = 0
-    min_n: Annotated[int, Field(ge=0, le=100)] = 0
-    max_n: Annotated[int, Field(ge=0, le=100)] = 0
-    bucket: Annotated[int, Field(ge=0, lt=2**31)] = 2_000_000
-    loss: Loss = "softmax"
-    negatives: Annotated[int, Field(gt=0, le=200)] = 5
-    epochs: Annotated[int, Field(gt=0, le=1000)] = 5
-    learning_rate: Annotated[float, Field(gt=0)] = 0.1
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    dim: Annotated[int, Field(gt=0, le=10_000)] = 100  # dimensions of a vector
+    word_ngrams: Annotated[int, Field(gt=0, le=20)] = 1  # longest n-gram of words; 1: words alone
+    min_count: Positive = 1  # rarer words are left out
+    min_count_label: Annotated[int, Field(ge=0)] = 0  # rarer labels are not learned
+    min_n: Annotated[int, Field(ge=0, le=100)] = 0  # shortest n-gram, in characters
+    max_n: Annotated[int, Field(ge=0, le=100)] = 0  # longest n-gram, in characters; 0: no n-grams of characters
+    bucket: Annotated[int, Field(ge=0, lt=2**31)] = 2_000_000  # rows for n-grams, by hash
+    loss: Loss = "softmax"  # how the scores of labels are learned
+    negatives: Annotated[int, Field(gt=0, le=200)] = 5  # of loss=negative: noise labels for each text
+    epochs: Annotated[int, Field(gt=0, le=1000)] = 5  # passes over the texts
+    learning_rate: Annotated[float, Field(gt=0)] = 0.1  # at first
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # same seed, same result
     threads: Positive | None = None  # none: all cores; part of the result
 
     @model_validator(mode="after")
@@ -95,7 +96,10 @@ class Scan:
 
 def scan_texts(texts: Sequence[str]) -> Scan:
     """Cuts texts at white space; a line feed within a text is white space."""
-    from firth.vectors.line_kernels import scan_lines
+    if is_installed("numba"):
+        from firth.vectors.line_kernels import scan_lines
+    else:
+        from firth.vectors.plain import scan_lines
 
     lines = [text.replace("\n", " ") if "\n" in text else text for text in texts]
     data = END_OF_TEXT + b"\n" + "\n".join(lines).encode("utf-8", "replace") + (b"\n" if lines else b"")
@@ -106,6 +110,12 @@ def type_buckets(
     spellings: Sequence[bytes], shortest: int, longest: int, bucket: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The buckets of the character n-grams of words one after another, and [V+1] where each word's begin."""
+    if not is_installed("numba"):
+        from firth.vectors.plain import buckets_of
+
+        each = [[] if one == END_OF_TEXT else buckets_of(one, shortest, longest, bucket) for one in spellings]
+        lens = np.cumsum([0, *map(len, each)], dtype=np.int64)
+        return np.asarray([number for some in each for number in some], np.int64), lens
     from firth.vectors.kernels import hash_words
 
     marked = [b"" if spelling == END_OF_TEXT else b"<" + spelling + b">" for spelling in spellings]
@@ -146,7 +156,10 @@ class Features:
     def of(self, scan: Scan, by_bucket: NDArray[np.int32] | None = None) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The rows of all texts one after another, and [N+1] where each text's end. ``by_bucket`` is a whole table of
         rows, for many texts."""
-        from firth.vectors.line_kernels import line_rows
+        if is_installed("numba"):
+            from firth.vectors.line_kernels import line_rows
+        else:
+            from firth.vectors.plain import line_rows
 
         table = by_bucket
         if table is None:
@@ -216,7 +229,10 @@ class DenseTable:
         return rows, dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.classifier_kernels import hidden_of_texts
+        if is_installed("numba"):
+            from firth.vectors.classifier_kernels import hidden_of_texts
+        else:
+            from firth.vectors.plain import hidden_of_texts
 
         hidden_of_texts(rows, ends, self.matrix, hidden)
 
@@ -239,7 +255,10 @@ class QuantizedTable:
         return len(self.codes), self.dim
 
     def add_means(self, rows: NDArray[np.int32], ends: NDArray[np.int64], hidden: Floats) -> None:
-        from firth.vectors.classifier_kernels import hidden_of_codes
+        if is_installed("numba"):
+            from firth.vectors.classifier_kernels import hidden_of_codes
+        else:
+            from firth.vectors.plain import hidden_of_codes
 
         hidden_of_codes(rows, ends, self.codes, self.centroids, self.norms, self.sub_dim, hidden)
 
@@ -352,7 +371,10 @@ class Classifier:
             scores = np.exp(scores - scores.max(1, keepdims=True))
             return np.asarray(scores / scores.sum(1, keepdims=True) + np.float32(added), np.float32)
         if self.config.loss == "hierarchical":
-            from firth.vectors.classifier_kernels import tree_scores
+            if is_installed("numba"):
+                from firth.vectors.classifier_kernels import tree_scores
+            else:
+                from firth.vectors.plain import tree_scores
 
             chances = (1.0 / (1.0 + np.exp(-scores[:, :-1]))).astype(np.float32)
             found = np.empty_like(scores)

@@ -1,6 +1,7 @@
 """The settings of static vectors, with the defaults of the published programs."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,18 +14,26 @@ Rate = Annotated[float, Field(gt=0)]
 
 
 class VectorsConfig(Config):
-    """What all three have in common. The result depends on ``threads`` (none: all
-    cores); ``unit`` is what a window does not reach beyond."""
+    """What all static vectors have in common; their ``kind`` is the name of the ``ModelSpec``, which has their learner. The result
+    depends on ``threads`` (none: all cores); ``unit`` is what a window does not reach beyond."""
 
-    dim: Annotated[int, Field(gt=0, le=10_000)] = 100
-    window: Annotated[int, Field(gt=0, le=100)] = 5
-    min_count: Positive = 5
-    max_vocab: Annotated[int, Field(gt=1)] | None = None
-    epochs: Epochs = 5
-    unit: Literal["document", "sentence"] = "document"
-    seed: Annotated[int, Field(ge=0)] = 0
-    threads: Annotated[int, Field(gt=0, le=1024)] | None = None
-    checkpoint_s: Annotated[float, Field(ge=0)] = 300.0
+    if TYPE_CHECKING:
+        kind: str
+    counts_first: ClassVar[bool] = False  # learns from counts of the whole text, which takes a time of its own
+    most_epochs: ClassVar[int] = 20  # in a comparison
+    dim: Annotated[int, Field(gt=0, le=10_000)] = 100  # dimensions of a vector
+    window: Annotated[int, Field(gt=0, le=100)] = 5  # words to either side
+    min_count: Positive = 5  # words that occur less often are left out
+    max_vocab: Annotated[int, Field(gt=1)] | None = None  # the most frequent words are kept; none: all
+    epochs: Epochs = 5  # passes over the text
+    unit: Literal["document", "sentence"] = "document"  # what a window does not cross
+    seed: Annotated[int, Field(ge=0)] = 0  # same seed, same result
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = None  # none: all cores; the result depends on it
+    checkpoint_s: Annotated[float, Field(ge=0)] = 300.0  # seconds between checkpoints
+
+    def fitted(self, count_words: Callable[[], int]) -> Self:
+        """The same for a vocabulary of so many words."""
+        return self
 
 
 class Word2VecConfig(VectorsConfig):
@@ -34,21 +43,26 @@ class Word2VecConfig(VectorsConfig):
     how many threads work together; see ``trainer.py``.
     """
 
-    kind: Literal["word2vec"] = "word2vec"
-    architecture: Literal["cbow", "skipgram"] = "cbow"
-    loss: Literal["negative", "hierarchical"] = "negative"
-    negatives: Annotated[int, Field(gt=0, le=200)] = 5
-    noise_power: Annotated[float, Field(ge=0, le=1)] = 0.75
-    sample: Annotated[float, Field(ge=0)] = 1e-3
-    learning_rate: Rate | None = None
-    result: Literal["input", "output", "mean"] = "input"
-    reproducible: bool = True
+    kind: Literal["word2vec"] = "word2vec"  # which static vectors
+    architecture: Literal["cbow", "skipgram"] = "cbow"  # predict a word from its context, or the context from the word
+    loss: Literal["negative", "hierarchical"] = "negative"  # negative sampling or hierarchical softmax
+    negatives: Annotated[int, Field(gt=0, le=200)] = 5  # noise words for each pair
+    noise_power: Annotated[float, Field(ge=0, le=1)] = 0.75  # noise words are drawn by count to this power
+    sample: Annotated[float, Field(ge=0)] = 1e-3  # more frequent words are left out at random; 0: none
+    learning_rate: Rate | None = None  # at first; none: 0.05 for CBOW, 0.025 for skip-gram
+    result: Literal["input", "output", "mean"] = "input"  # which vectors are kept
+    reproducible: bool = True  # threads learn on copies; false: faster, not repeatable
 
     @property
     def rate(self) -> float:
         if self.learning_rate is not None:
             return self.learning_rate
         return 0.05 if self.architecture == "cbow" else 0.025
+
+    @property
+    def ngrams(self) -> tuple[int, int, int] | None:
+        """Of characters: the shortest, the longest, and rows for them; none: a word is one row."""
+        return None
 
     @model_validator(mode="after")
     def _tree_has_no_words(self) -> "Word2VecConfig":
@@ -63,21 +77,36 @@ class FastTextConfig(VectorsConfig):
     """fastText 0.9 (Bojanowski et al. 2017): word2vec over bags of character n-grams. Its noise is
     unigram^0.5, unlike word2vec's; ``bucket`` 0 or ``max_n`` 0 is a model without n-grams."""
 
-    kind: Literal["fasttext"] = "fasttext"
-    architecture: Literal["cbow", "skipgram"] = "skipgram"
-    loss: Literal["negative", "hierarchical"] = "negative"
-    negatives: Annotated[int, Field(gt=0, le=200)] = 5
-    noise_power: Annotated[float, Field(ge=0, le=1)] = 0.5
-    sample: Annotated[float, Field(ge=0)] = 1e-4
-    learning_rate: Rate = 0.05
-    min_n: Annotated[int, Field(ge=0)] = 3
-    max_n: Annotated[int, Field(ge=0)] = 6
-    bucket: Annotated[int, Field(ge=0, lt=2**31)] = 2_000_000
-    reproducible: bool = True
+    kind: Literal["fasttext"] = "fasttext"  # which static vectors
+    architecture: Literal["cbow", "skipgram"] = (
+        "skipgram"  # predict a word from its context, or the context from the word
+    )
+    loss: Literal["negative", "hierarchical"] = "negative"  # negative sampling or hierarchical softmax
+    negatives: Annotated[int, Field(gt=0, le=200)] = 5  # noise words for each pair
+    noise_power: Annotated[float, Field(ge=0, le=1)] = 0.5  # noise words are drawn by count to this power
+    sample: Annotated[float, Field(ge=0)] = 1e-4  # more frequent words are left out at random; 0: none
+    learning_rate: Rate = 0.05  # at first
+    min_n: Annotated[int, Field(ge=0)] = 3  # shortest n-gram, in characters
+    max_n: Annotated[int, Field(ge=0)] = 6  # longest n-gram; 0: no n-grams
+    bucket: Annotated[int, Field(ge=0, lt=2**31)] = 2_000_000  # rows for n-grams, by hash
+    reproducible: bool = True  # threads learn on copies; false: faster, not repeatable
 
     @property
     def rate(self) -> float:
         return self.learning_rate
+
+    @property
+    def ngrams(self) -> tuple[int, int, int] | None:
+        return self.min_n, self.max_n, self.bucket
+
+    @property
+    def result(self) -> Literal["input"]:
+        """A word is the mean of its input rows."""
+        return "input"
+
+    def fitted(self, count_words: Callable[[], int]) -> Self:
+        """As many buckets as the words need."""
+        return self.replace(bucket=min(self.bucket, max(10_000, 8 * count_words())))
 
     @model_validator(mode="after")
     def _lengths_in_order(self) -> "FastTextConfig":
@@ -89,16 +118,16 @@ class FastTextConfig(VectorsConfig):
 class GloveConfig(VectorsConfig):
     """GloVe 1.2 (Pennington et al. 2014). ``memory_mb`` bounds the counts held before they go to disk."""
 
-    kind: Literal["glove"] = "glove"
-    dim: Annotated[int, Field(gt=0, le=10_000)] = 50
-    window: Annotated[int, Field(gt=0, le=100)] = 15
-    epochs: Epochs = 25
-    symmetric: bool = True
-    x_max: Annotated[float, Field(gt=0)] = 100.0
-    alpha: Annotated[float, Field(gt=0)] = 0.75
-    learning_rate: Rate = 0.05
-    memory_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 1024
-    result: Literal["input", "output", "sum"] = "sum"
+    counts_first: ClassVar[bool] = True
+    most_epochs: ClassVar[int] = 50
 
-
-AnyVectorsConfig = Word2VecConfig | FastTextConfig | GloveConfig
+    kind: Literal["glove"] = "glove"  # which static vectors
+    dim: Annotated[int, Field(gt=0, le=10_000)] = 50  # dimensions of a vector
+    window: Annotated[int, Field(gt=0, le=100)] = 15  # words to either side
+    epochs: Epochs = 25  # passes over the counts
+    symmetric: bool = True  # context on both sides
+    x_max: Annotated[float, Field(gt=0)] = 100.0  # pairs that occur this often weigh 1
+    alpha: Annotated[float, Field(gt=0)] = 0.75  # rarer pairs weigh (count / x_max)^alpha
+    learning_rate: Rate = 0.05  # of AdaGrad
+    memory_mb: Annotated[int, Field(ge=1, le=1 << 24)] = 1024  # of counts before they go to disk
+    result: Literal["input", "output", "sum"] = "sum"  # which vectors are kept

@@ -22,8 +22,8 @@ from firth.core.errors import FirthError
 from firth.core.files import disk_errors, read_json, write_json
 from firth.core.types import Array, Arrays, generator, hashed
 from firth.corpus.format import Corpus
-from firth.vectors.configs import GloveConfig
-from firth.vectors.learners import Plan, padded, unit_starts
+from firth.vectors.configs import GloveConfig, VectorsConfig
+from firth.vectors.learners import Matrix, Plan, kept_matrix, padded, unit_starts
 from firth.vectors.vocabulary import Vocabulary, number_types
 
 _STEPS = 10  # per epoch
@@ -76,6 +76,19 @@ class GloveLearner:
         self.inputs = glove_matrix(size, dim, dim + 1, config.seed, 0)
         self.outputs = glove_matrix(size, dim, dim, config.seed, 1)
         self._buckets: list[Path] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        config: VectorsConfig,
+        threads: int,
+        folder: Path,
+        remap: NDArray[np.int32] | None = None,
+    ) -> "GloveLearner":
+        assert isinstance(config, GloveConfig)
+        return cls(corpus, vocabulary, config, threads, folder)
 
     def tokens_before(self, step: int) -> int:
         return self.corpus_tokens * step // _STEPS
@@ -150,6 +163,15 @@ class GloveLearner:
         self.inputs[:, dim], self.outputs[:, dim + 1] = arrays["input_bias"], arrays["output_bias"]
         self.inputs[:, half : half + dim + 2] = arrays["input_squares"]
         self.outputs[:, half : half + dim + 2] = arrays["output_squares"]
+
+    def inherit(self, words: list[str], arrays: Mapping[str, Array]) -> None:
+        raise NotImplementedError  # what it learns from are counts of the whole text
+
+    def result(self) -> Matrix:
+        return kept_matrix(self.arrays(), self.config.result)
+
+    def save(self, folder: Path) -> None:
+        """The vectors are all that it has."""
 
     def close(self) -> None:
         """Removes the counts."""

@@ -13,14 +13,25 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.types import Array, Arrays, generator, hashed
-from firth.vectors.configs import FastTextConfig, Word2VecConfig
-from firth.vectors.vocabulary import Bags, Vocabulary, huffman_paths, keep_table, no_paths, noise_table
+from firth.corpus.format import Corpus
+from firth.vectors.binary_formats import write_fasttext
+from firth.vectors.configs import FastTextConfig, VectorsConfig, Word2VecConfig
+from firth.vectors.vocabulary import (
+    Bags,
+    Vocabulary,
+    huffman_paths,
+    keep_table,
+    no_paths,
+    noise_table,
+    number_types,
+)
 
 MAX_UNIT = 10_000  # tokens; a longer document is cut, as gensim does
 Matrix = NDArray[np.float32]
@@ -112,7 +123,49 @@ class Learner(Protocol):
 
     def arrays(self) -> Arrays: ...
 
-    def restore(self, arrays: Mapping[str, Array]) -> None: ...
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Continues from what ``arrays`` returned."""
+        ...
+
+    def inherit(self, words: list[str], arrays: Mapping[str, Array]) -> None:
+        """Takes over what an earlier model knew of these words; not asked of one that counts first."""
+        ...
+
+    def result(self) -> Matrix:
+        """The vectors of the words, [V, D]."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Writes the files that only this kind of vectors has."""
+        ...
+
+    def close(self) -> None:
+        """Removes what it kept while it learned."""
+        ...
+
+
+class BuildLearner(Protocol):
+    """How a ``ModelSpec`` of static vectors makes its learner."""
+
+    def __call__(
+        self,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        config: VectorsConfig,
+        threads: int,
+        folder: Path,
+        remap: NDArray[np.int32] | None = None,
+    ) -> Learner:
+        """``remap``: from the words of the corpus to those of the vocabulary, where it has grown."""
+        ...
+
+
+def kept_matrix(arrays: Mapping[str, Array], which: str) -> Matrix:
+    """The input rows, the output rows, or their mean or sum."""
+    if which in ("input", "output"):
+        return arrays[which]
+    total = arrays["input"] + arrays["output"]
+    return np.asarray(total / 2 if which == "mean" else total, np.float32)
 
 
 def padded(rows: int, dim: int) -> Matrix:
@@ -155,12 +208,22 @@ class WordLearner:
         tree = config.loss == "hierarchical"
         self.paths = huffman_paths(vocabulary.counts) if tree else no_paths()
         self.negatives = 0 if tree else config.negatives
-        self.bags = (
-            Bags(vocabulary.words, config.min_n, config.max_n, config.bucket)
-            if isinstance(config, FastTextConfig)
-            else None
-        )
+        self.bags = None if config.ngrams is None else Bags(vocabulary.words, *config.ngrams)
         self._build_matrices()
+
+    @classmethod
+    def build(
+        cls,
+        corpus: Corpus,
+        vocabulary: Vocabulary,
+        config: VectorsConfig,
+        threads: int,
+        folder: Path,
+        remap: NDArray[np.int32] | None = None,
+    ) -> "WordLearner":
+        assert isinstance(config, Word2VecConfig | FastTextConfig)
+        remap = number_types(corpus, vocabulary) if remap is None else remap
+        return cls(corpus.train, vocabulary, config, threads, remap)
 
     def _counts_here(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         assert self.remap is not None
@@ -289,6 +352,36 @@ class WordLearner:
             _, here, there = np.intersect1d(self.bags.used, arrays["buckets"], return_indices=True)
             self.inputs[len(self.vocabulary) + here, :dim] = arrays["input"][len(words) + there]
         self._equal_copies()
+
+    def result(self) -> Matrix:
+        """fastText's vector of a word is the mean of its bag."""
+        arrays, bags = self.arrays(), self.bags
+        if bags is None:
+            return kept_matrix(arrays, self.config.result)
+        matrix = np.empty((len(bags.starts) - 1, self.config.dim), np.float32)
+        for first in range(0, len(matrix), 16_384):
+            starts = bags.starts[first : first + 16_385]
+            sums = np.add.reduceat(arrays["input"][bags.rows[starts[0] : starts[-1]]], starts[:-1] - starts[0], axis=0)
+            matrix[first : first + 16_384] = sums / np.diff(starts)[:, None].astype(np.float32)
+        return matrix
+
+    def save(self, folder: Path) -> None:
+        """fastText's own format, with the n-grams."""
+        if self.bags is None:
+            return
+        arrays, vocabulary = self.arrays(), self.vocabulary
+        write_fasttext(
+            folder / "model.bin",
+            vocabulary.words,
+            vocabulary.counts,
+            arrays["input"],
+            arrays["buckets"],
+            arrays["output"],
+            self.config.model_dump(),
+        )
+
+    def close(self) -> None:
+        """Nothing is kept."""
 
     def _equal_copies(self) -> None:
         if self.apart:

@@ -186,7 +186,9 @@ def read_projector(path: Path) -> WordVectors:
 def write_projector(vectors: WordVectors, path: Path) -> None:
     check_words(vectors.words, path)
     if metadata_path(path).exists():
-        raise FirthError(f"{metadata_path(path)}: exists already, and the words would stand there; choose another name")
+        raise FirthError(
+            f"{metadata_path(path)}: exists already, and the words would be written there; choose another name"
+        )
     with atomic_file(metadata_path(path)) as handle:
         handle.write("".join(f"{word}\n" for word in vectors.words).encode())
     with atomic_file(path) as handle:

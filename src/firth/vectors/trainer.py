@@ -5,7 +5,7 @@
     train_vectors(corpus, config, out, start=old_run)   continues from a finished run, on other text
     load_run(folder)                                    the WordVectors of a finished run
 
-``config`` is a ``Word2VecConfig``, ``FastTextConfig`` or ``GloveConfig``. The run folder holds
+``config`` is a ``Word2VecConfig``, ``FastTextConfig``, ``GloveConfig`` or that of another ``ModelSpec`` with a learner. The run folder holds
 ``vectors.bin`` (word2vec format), for fastText ``model.bin`` (fastText's own format), both readable by
 gensim and the originals, ``state.safetensors`` (all matrices, to continue from) and ``firth.json``.
 
@@ -23,33 +23,29 @@ that occur ``min_count`` times; old words keep their vectors, counts add up (the
 noise), subsampling uses the counts of the new text alone.
 """
 
-import contextlib
 import shutil
-import signal
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from firth.core.config import usable_cores
-from firth.core.errors import STOP_SIGNALS, FirthError, Interrupted
-from firth.core.run import CorpusRecord, Run, RunRecord, versions
+from firth.core.errors import FirthError, Interrupted
+from firth.core.record import CorpusRecord, RunRecord, versions
+from firth.core.registry import find_spec
+from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.tokenizers.segmentation import Segmentation
-from firth.training.checkpoints import learning, list_checkpoints, prune, read_state, write_checkpoint
-from firth.vectors.binary_formats import map_arrays, save_arrays, write_fasttext, write_word2vec
-from firth.vectors.configs import MAX_EPOCHS, AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.training.checkpoints import learning, list_checkpoints, prune, read_state, stop_signals, write_checkpoint
+from firth.vectors.binary_formats import map_arrays, save_arrays, write_word2vec
+from firth.vectors.configs import MAX_EPOCHS, VectorsConfig
 from firth.vectors.formats import load_vectors
-from firth.vectors.glove import GloveLearner
-from firth.vectors.learners import Learner, WordLearner
-from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, number_types, view_vocabulary
+from firth.vectors.learners import Learner
+from firth.vectors.vocabulary import Vocabulary, grow_vocabulary, view_vocabulary
 from firth.vectors.word_vectors import WordVectors
 
 _REPORT_S = 0.5
@@ -59,7 +55,7 @@ _STATE = "state.safetensors"
 
 def train_vectors(
     corpus: Corpus,
-    config: AnyVectorsConfig,
+    config: VectorsConfig,
     out: Path,
     progress: Progress | None = None,
     resume: bool = False,
@@ -103,7 +99,7 @@ def train_vectors(
             corpus.pieces.save(out)  # texts are cut into the same pieces when the vectors are used
         else:
             Segmentation.load(corpus.folder / "tokenizer").save(out)
-        return _finish(run, vocabulary, learner, config)
+        return _finish(run, vocabulary, learner)
 
 
 def resume_advice(folder: Path) -> str:
@@ -122,17 +118,16 @@ def load_run(folder: Path) -> WordVectors:
 
 
 def _begin(
-    corpus: Corpus, config: AnyVectorsConfig, threads: int, start: Path | None, out: Path
+    corpus: Corpus, config: VectorsConfig, threads: int, start: Path | None, out: Path
 ) -> tuple[Vocabulary, Learner]:
     """The learner before its first step; refuses impossible settings before anything is written."""
+    build_learner = find_spec(config.kind).learner()
     if start is None:
         vocabulary = view_vocabulary(corpus, config.min_count, config.max_vocab)
-        if isinstance(config, GloveConfig):
-            return vocabulary, GloveLearner(corpus, vocabulary, config, threads, out)
-        return vocabulary, WordLearner(corpus.train, vocabulary, config, threads, number_types(corpus, vocabulary))
-    if isinstance(config, GloveConfig):
+        return vocabulary, build_learner(corpus, vocabulary, config, threads, out)
+    if config.counts_first:
         raise FirthError(
-            "GloVe learns from counts of the whole text, so it cannot go on from a run: count both texts together"
+            f"{config.kind} learns from counts of the whole text, so it cannot go on from a run: count both texts together"
         )
     old = Run.open(start).record
     if not old.finished or old.kind != "vectors" or old.model != config.kind:
@@ -144,12 +139,12 @@ def _begin(
     words = list(load_vectors(start / "vectors.bin").words)
     arrays, _ = map_arrays(start / _STATE)
     vocabulary, remap = grow_vocabulary(corpus, config.min_count, config.max_vocab, words, np.asarray(arrays["counts"]))
-    learner = WordLearner(corpus.train, vocabulary, config, threads, remap)
+    learner = build_learner(corpus, vocabulary, config, threads, out, remap)
     learner.inherit(words, arrays)
     return vocabulary, learner
 
 
-def _fitting_epochs(corpus: Corpus, config: AnyVectorsConfig, start: Path | None, out: Path, budget_s: float) -> int:
+def _fitting_epochs(corpus: Corpus, config: VectorsConfig, start: Path | None, out: Path, budget_s: float) -> int:
     """As many as fit into a budget, measured with a learner that is thrown away."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
@@ -159,7 +154,7 @@ def _fitting_epochs(corpus: Corpus, config: AnyVectorsConfig, start: Path | None
         return epochs_within(budget_s - 2 * again_s, learner, config)
 
 
-def epochs_within(budget_s: float, learner: Learner, config: AnyVectorsConfig) -> int:
+def epochs_within(budget_s: float, learner: Learner, config: VectorsConfig) -> int:
     """How many epochs fit into a time, at least one. The first step compiles the kernels and is not counted as usual."""
     begun = time.perf_counter()
     step = 1
@@ -172,7 +167,7 @@ def epochs_within(budget_s: float, learner: Learner, config: AnyVectorsConfig) -
     now = time.perf_counter()
     first, since = (0, begun) if step == 1 else (1, started)
     tokens_per_s = (learner.tokens_before(step) - learner.tokens_before(first)) / max(now - since, 1e-9)
-    again_s = started - begun if isinstance(config, GloveConfig) else 0.0  # GloVe counts once more
+    again_s = started - begun if config.counts_first else 0.0  # it counts once more
     fitting = (budget_s - (now - begun) - again_s) * tokens_per_s * config.epochs / max(learner.num_tokens, 1)
     return max(1, min(int(fitting), MAX_EPOCHS))
 
@@ -185,43 +180,17 @@ def _reopen(out: Path, wanted: RunRecord) -> Run:
     if run.record.kind != "vectors" or known is None or given is None:
         raise FirthError(f"{out}: a run of kind '{run.record.kind}', not one of static vectors")
     if known.fingerprint != given.fingerprint:
-        raise FirthError(f"{out}: was begun on another corpus ({known.path}); resume with that one")
+        raise FirthError(f"{out}: was started on another corpus ({known.path}); resume with that one")
     changed = [name for name, value in wanted.config.items() if run.record.config.get(name) != value]
     if changed:
-        raise FirthError(f"{out}: was begun with other settings ({', '.join(changed)}); resume with the same ones")
+        raise FirthError(f"{out}: was started with other settings ({', '.join(changed)}); resume with the same ones")
     return run
-
-
-@contextlib.contextmanager
-def stop_requests() -> Iterator[threading.Event]:
-    """Set when the user or the system asks to stop, so that the current step is finished first."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    caught: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        caught.append(number)
-        stop.set()
-
-    before = {
-        number: signal.signal(number, note) for number in STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN
-    }
-    try:
-        yield stop
-    except Interrupted as error:
-        error.exit_code = 128 + (caught[0] if caught else signal.SIGINT)
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Training:
     """The loop over steps: reports, checkpoints, resuming, stopping."""
 
-    def __init__(self, run: Run, learner: Learner, config: AnyVectorsConfig, progress: Progress) -> None:
+    def __init__(self, run: Run, learner: Learner, config: VectorsConfig, progress: Progress) -> None:
         self.run, self.learner, self.config, self.progress = run, learner, config, progress
         self.step, self.seconds = 0, 0.0
         self.checkpoints = run.folder / "checkpoints"
@@ -237,7 +206,7 @@ class _Training:
         started = reported = saved = time.perf_counter() - self.seconds
         first_tokens, before = learner.tokens_before(self.step), self.seconds
         loss, count, last = 0.0, 0, float("nan")
-        with stop_requests() as stop, ThreadPoolExecutor(self.config.threads) as pool:
+        with stop_signals() as stop, ThreadPoolExecutor(self.config.threads) as pool:
             reported = saved = time.perf_counter()
             while self.step < learner.num_steps:
                 some_loss, some_count = learner.run_step(self.step, pool)
@@ -266,10 +235,10 @@ class _Training:
                         }
                     )
                     loss, count, reported = 0.0, 0, now
-                if not done and (stop.is_set() or now - saved >= self.config.checkpoint_s):
+                if not done and (stop or now - saved >= self.config.checkpoint_s):
                     self._save()
                     saved = time.perf_counter()
-                if stop.is_set() and not done:
+                if stop and not done:
                     raise Interrupted(f"{self.run.folder}: stopped on request", resume_advice(self.run.folder))
         return last if np.isfinite(last) else None
 
@@ -285,46 +254,16 @@ class _Training:
         prune(self.checkpoints, keep=1)
 
 
-def _finish(run: Run, vocabulary: Vocabulary, learner: Learner, config: AnyVectorsConfig) -> WordVectors:
+def _finish(run: Run, vocabulary: Vocabulary, learner: Learner) -> WordVectors:
     """Writes the vectors, then ``firth.json`` as finished, then removes the checkpoints."""
     arrays = learner.arrays()
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise FirthError(f"{run.folder}: the vectors hold NaN or infinity; train with a smaller learning_rate")
-    vectors = WordVectors(vocabulary.words, _result(learner, config), None, None, vocabulary.counts)
+    vectors = WordVectors(vocabulary.words, learner.result(), None, None, vocabulary.counts)
     write_word2vec(vectors, run.folder / "vectors.bin")
     save_arrays(run.folder / _STATE, arrays)
-    if isinstance(config, FastTextConfig):
-        write_fasttext(
-            run.folder / "model.bin",
-            vocabulary.words,
-            vocabulary.counts,
-            arrays["input"],
-            arrays["buckets"],
-            arrays["output"],
-            config.model_dump(),
-        )
+    learner.save(run.folder)
     run.save(status="finished")
     shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
-    if isinstance(learner, GloveLearner):
-        learner.close()
+    learner.close()
     return load_run(run.folder)
-
-
-def _result(learner: Learner, config: AnyVectorsConfig) -> NDArray[np.float32]:
-    """The matrix that the user asked for: fastText's is the mean of each word's bag."""
-    if isinstance(learner, WordLearner) and learner.bags:
-        inputs, bags = learner.arrays()["input"], learner.bags
-        matrix = np.empty((len(bags.starts) - 1, config.dim), np.float32)
-        for first in range(0, len(matrix), 16_384):
-            starts = bags.starts[first : first + 16_385]
-            sums = np.add.reduceat(inputs[bags.rows[starts[0] : starts[-1]]], starts[:-1] - starts[0], axis=0)
-            matrix[first : first + 16_384] = sums / np.diff(starts)[:, None].astype(np.float32)
-        return matrix
-    assert isinstance(config, (Word2VecConfig, GloveConfig))
-    arrays = learner.arrays()
-    if config.result == "input":
-        return arrays["input"]
-    if config.result == "output":
-        return arrays["output"]
-    total = arrays["input"] + arrays["output"]
-    return np.asarray(total / 2 if config.result == "mean" else total, np.float32)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, is_installed
 from firth.corpus.format import Corpus
 
 _FULL = 2**32 - 1
@@ -215,7 +215,7 @@ def all_buckets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The buckets of all words concatenated, and [V+1] where each word's begin. A short list is
     hashed without loading Numba."""
-    if len(words) < 1000 or not bucket or not longest:
+    if len(words) < 1000 or not bucket or not longest or not is_installed("numba"):
         some = [word_buckets(word, shortest, longest, bucket) for word in words]
         lens = np.asarray([len(one) for one in some], np.int64)
         flat = np.fromiter((number for one in some for number in one), np.int64, int(lens.sum()))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import Array
+from firth.core.types import Array, unit_rows
 from firth.vectors.vocabulary import word_buckets
 
 Matrix = NDArray[np.float32]
@@ -30,12 +30,6 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def rows(self, first: int, last: int) -> Matrix: ...
-
-
-def unit_rows(vectors: Matrix) -> Matrix:
-    """Rows scaled to length 1 (zeros stay)."""
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(norms == 0, 1, norms), np.float32)
 
 
 def best_cosines(

@@ -1,7 +1,9 @@
 """Tasks as scikit-learn's estimators: its conventions, and what it builds from estimators."""
 
+import json
 import pickle
 import pickletools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,32 @@ def test_fitting_again_forgets_and_repeats() -> None:
     np.testing.assert_array_equal(model.fit(TEXTS, LABELS).predict_proba(TEXTS), first)
     order = [5, 0, 11]
     np.testing.assert_allclose(model.predict_proba([TEXTS[number] for number in order]), first[order], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"classes": None}, "setting 'classes' cannot be None"),
+        ({"classes": ["a"]}, "1 classes with 2 names"),
+        ({"dtype": "<i8"}, "the classes are not of the type '<i8'"),
+        ({"dtype": "nonsense"}, "the classes are not of the type 'nonsense'"),
+        ({"seconds": "soon"}, "setting 'seconds' cannot be 'soon'"),
+        ({"parameters": {"colour": 1}}, "Classifier has no parameter 'colour'"),
+        ({"more": 1}, "unknown setting 'more'"),
+        ([1], "not an object with names"),
+        ("{", "estimator.json"),
+    ],
+)
+def test_a_damaged_file_is_said(change: object, said: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    firth.Classifier(epochs=1, settings=SMALL).fit(TEXTS, LABELS).save(folder)
+    path = folder / "estimator.json"
+    if isinstance(change, dict):
+        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    else:
+        path.write_text(change if isinstance(change, str) else json.dumps(change), encoding="utf-8")
+    with pytest.raises(firth.FirthError, match=re.escape(said)):
+        firth.Classifier.load(folder)
 
 
 def test_what_scikit_learn_builds() -> None:

@@ -13,10 +13,14 @@ import pytest
 
 import firth
 from firth.cli.main import EVALUATE, PREPARE, SERVE, START, TRAIN, USE, application, main, say_json, text_width, wrap
-from firth.core.registry import find_run_recipe
+from firth.core.registry import find_run_recipe, recipes
+from firth.models.elmo.config import ElmoConfig
+from firth.models.elmo.format import options_to_json
 from sample_text import write_documents
 
 Capture = pytest.CaptureFixture[str]
+
+CLASSIFIER = "fasttext-classifier"
 
 
 def said(words: list[object], capsys: Capture) -> str:
@@ -82,6 +86,11 @@ def test_info_on_a_model(run_folder: Path, work: Path, capsys: Capture) -> None:
     shutil.copy(run_folder / "config.json", work / "model")
     assert "bert" in said(["info", "model"], capsys)
     assert said_json(["info", "model"], capsys)["hidden_size"] == 32
+    (work / "elmo").mkdir()
+    (work / "elmo" / "options.json").write_text(json.dumps(options_to_json(ElmoConfig(cell_dim=48), 9)))
+    (work / "elmo" / "weights.hdf5").touch()
+    assert "a model: elmo" in said(["info", "elmo"], capsys)
+    assert said_json(["info", "elmo"], capsys)["cell_dim"] == 48
 
 
 def test_help_without_words(capsys: Capture) -> None:
@@ -157,9 +166,12 @@ def test_recipes(capsys: Capture) -> None:
 
 def test_settings(capsys: Capture) -> None:
     told = said(["settings", "bert-tiny"], capsys).splitlines()
-    assert "model.num_layers=2" in told
+    assert any(line.startswith("model.num_layers=2 ") for line in told)
     assert any(line.startswith("objective.dupe_factor=0 ") and "# 0: new masks in every epoch" in line for line in told)
-    assert said_json(["settings", "word2vec"], capsys)["learning_rate"] == {"value": None, "about": ""}
+    assert said_json(["settings", "word2vec"], capsys)["learning_rate"] == {
+        "value": None,
+        "about": "at first; none: 0.05 for CBOW, 0.025 for skip-gram",
+    }
     found = said_json(["settings", "classify"], capsys)
     assert found["answer_metric"]["about"].startswith("none: by the answers")  # on a line of its own
     assert found["tune"] == {"value": True, "about": "false: its weights stay as they are"}
@@ -169,13 +181,25 @@ def test_settings(capsys: Capture) -> None:
     assert "did you mean 'bert-tiny'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", [*recipes(), "classify", "score", "tag", "answer", "embed", "write", CLASSIFIER])
+def test_every_setting_says_what_it_does(name: str) -> None:
+    """Also which values it takes, where these are few."""
+    application()  # the commands join it in the order of the help
+    from firth.cli.train_commands import list_settings
+
+    rows = {row.name: row.about for row in list_settings(name)}
+    assert [one for one, about in rows.items() if not about] == []
+    if "training.schedule" in rows:
+        assert rows["training.schedule"].endswith("(linear, cosine, inverse_sqrt, constant)")
+
+
 def test_every_setting_that_is_shown_can_be_given(capsys: Capture) -> None:
     lines = said(["settings", "gpt-tiny"], capsys).splitlines()
     words = [line.partition("  #")[0] for line in lines if not line.startswith(" ")]  # the rest of a comment
     assert find_run_recipe("gpt-tiny").override(words) == find_run_recipe("gpt-tiny")
 
 
-@pytest.mark.parametrize("name", ["elmo-small", "modernbert-1m", "word2vec", "classify", "embed"])
+@pytest.mark.parametrize("name", ["elmo-small", "modernbert-1m", "word2vec", "classify", "embed", CLASSIFIER])
 def test_settings_fit_the_terminal(name: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = said(["settings", name], capsys).splitlines()

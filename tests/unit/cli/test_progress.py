@@ -2,7 +2,7 @@
 
 import pytest
 
-from firth.cli.describe import Remaining, progress_display
+from firth.cli.progress import Remaining, progress_display
 
 
 def test_what_came_before_the_first_event_does_not_count() -> None:
@@ -32,3 +32,11 @@ def test_a_stage_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_display("bert", False) as show:
         show(event)
     assert "bert: 100%  word vectors  loss 1.000" in capsys.readouterr().err
+
+
+def test_images_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_display("prepare", False) as show:
+        show({"event": "images", "images": 500, "total": 1000})
+        show({"event": "images", "images": 1000, "total": 1000})
+    said = capsys.readouterr().err
+    assert "prepare: 100%  1,000 images" in said

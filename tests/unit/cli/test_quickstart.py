@@ -32,6 +32,7 @@ def test_the_whole_way_and_again(lang: str, work: Path, capsys: Capture, monkeyp
     assert ("nothing was trained" if lang == "en" else "没有重新训练") not in told
     assert f"firth serve --folder first/{lang}" in told
     assert "firth compare classify" in told
+    assert f"firth predict first/{lang}/classifier" in told
     main(words)
     assert ("nothing was trained" if lang == "en" else "没有重新训练") in capsys.readouterr().out
     runs = {path.parent.name for path in (work / "first").rglob("firth.json")}

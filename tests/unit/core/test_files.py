@@ -1,15 +1,18 @@
 """Files that are whole or absent, and disks that refuse."""
 
+import ctypes
 import errno
 import json
 import os
+import stat
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from firth.core import files
+from firth.core import files, memory
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import (
     atomic_file,
@@ -262,3 +265,61 @@ def test_a_signal_is_no_damaged_file() -> None:
         raise Ended
     with pytest.raises(FirthError, match="file: not a model"), foreign_errors("file", "a model"):
         raise PanicException("index out of bounds")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+def test_no_device_or_pipe_is_replaced(tmp_path: Path) -> None:
+    """--out /dev/null --overwrite once left a folder in the place of the device."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    writers = [files.move_aside, lambda path: save_tensors(path, {}), _lock, _fill]
+    for path in (pipe, link):
+        for write in writers:
+            with pytest.raises(FirthError, match="a device or a pipe, which is not replaced"):
+                write(path)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        with atomic_file(path) as handle:  # what is written as a file goes through
+            handle.write(b"through")
+        assert os.read(reader, 100) == b"through"
+        os.close(reader)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
+    assert pipe.is_fifo()
+
+
+def _lock(path: Path) -> None:
+    with files.lock_folder(path, "busy"):
+        pass
+
+
+def _fill(path: Path) -> None:
+    with atomic_folder(path, overwrite=True):
+        pass
+
+
+def test_files_are_synced_as_windows_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open for writing; what is read-only is left to POSIX systems."""
+    fcntl = pytest.importorskip("fcntl")
+    synced: list[bool] = []
+
+    def note(descriptor: int) -> None:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            synced.append(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR)
+
+    monkeypatch.setattr(os, "fsync", note)
+    with atomic_folder(tmp_path / "made") as folder:
+        (folder / "a.txt").write_text("a")
+    save_tensors(tmp_path / "a.safetensors", {"a": torch.zeros(2)})
+    assert synced == [True, True]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    files.sync_file(tmp_path / "made/a.txt")
+    monkeypatch.setattr(os, "name", "nt")
+    files.sync_file(tmp_path / "made/a.txt")
+    assert synced == [True, True, False]
+
+
+def test_freed_memory_where_there_is_no_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows raises a TypeError at ``CDLL(None)``."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name + "")
+    memory.release_memory()

@@ -8,13 +8,12 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.run import (
+from firth.core.record import (
     CellSettings,
     CorpusRecord,
     ExportRecord,
     LayerMix,
     OutputCheck,
-    Run,
     RunRecord,
     ScoreInterval,
     SharePoint,
@@ -23,6 +22,7 @@ from firth.core.run import (
     TranslationCheck,
     versions,
 )
+from firth.core.run import Run
 
 RECORD = RunRecord(
     kind="pretrain",

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.core.errors import FirthError, _edits, closest, nearest
-from firth.core.registry import find_run_recipe, recipes
+from firth.core.registry import find_recipe, find_run_recipe, recipes
+from firth.models.fasttext.classifier import FastTextClassifierConfig
+from firth.tasks.config import TaskConfig
+from firth.tasks.embed.config import EmbedConfig
 
 SETTINGS = sorted({key.rpartition(".")[2] for key in find_run_recipe("bert-tiny").keys()})
 
@@ -50,6 +53,102 @@ def test_nothing_far(word: str) -> None:
     """A word that only says what kind of number it is tells nothing."""
     assert closest(word, SETTINGS) == []
     assert nearest(word, SETTINGS) == f"known: {', '.join(SETTINGS)}"
+
+
+ELSEWHERE = {  # names of transformers, PyTorch's examples, gensim and fastText: the only settings that they may mean
+    "adam_beta2": "beta2",
+    "adam_epsilon": "adam_eps",
+    "attention_probs_dropout_prob": "attention_dropout_prob",
+    "bf16": "precision",
+    "classifier_dropout": "",
+    "d_kv": "head_dim",
+    "early_stopping_patience": "patience",
+    "embedding_size": "embedding_dim dim",
+    "emsize": "embedding_dim",
+    "epoch": "epochs",
+    "eval_batch_size": "",
+    "eval_steps": "evaluations",
+    "fp16": "precision",
+    "grad_clip": "clip_norm",
+    "gradient_accumulation_steps": "gradient_accumulation",
+    "gradient_clip": "clip_norm",
+    "gradient_clip_val": "clip_norm",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout_prob",
+    "hidden_size": "hidden_dim",
+    "initializer_range": "init_std",
+    "intermediate_size": "ffn_dim",
+    "layer_norm_eps": "norm_eps",
+    "load_best_model_at_end": "finish",
+    "logging_steps": "",
+    "lr": "learning_rate",
+    "lrUpdateRate": "",
+    "lr_scheduler_type": "schedule",
+    "max_grad_norm": "clip_norm",
+    "max_position_embeddings": "max_positions",
+    "max_seq_length": "seq_len max_len max_positions",
+    "max_steps": "steps",
+    "maxn": "max_n",
+    "metric_for_best_model": "metric",
+    "minCount": "min_count",
+    "min_alpha": "",
+    "min_count": "min_count",
+    "minn": "min_n",
+    "mlm_probability": "mask_prob",
+    "n_embd": "hidden_dim",
+    "n_head": "num_heads",
+    "n_layer": "num_layers",
+    "n_positions": "max_positions",
+    "neg": "num_negatives negatives",
+    "nhid": "hidden_dim",
+    "nlayers": "num_layers",
+    "noise_share": "noise_density",
+    "ns_exponent": "noise_power",
+    "num_attention_heads": "num_heads",
+    "num_hidden_layers": "num_layers",
+    "num_key_value_heads": "num_kv_heads",
+    "num_train_epochs": "epochs",
+    "num_warmup_steps": "warmup_ratio",
+    "output_dir": "",
+    "per_device_eval_batch_size": "",
+    "per_device_train_batch_size": "batch_size",
+    "pool": "pool pooling",
+    "pooling": "pool pooling",
+    "resid_pdrop": "dropout_prob",
+    "sample": "sample",
+    "save_steps": "checkpoints",
+    "save_total_limit": "keep",
+    "seed": "seed",
+    "sg": "architecture",
+    "tie_weights": "tied_output",
+    "tie_word_embeddings": "tied_output",
+    "type_vocab_size": "num_segments",
+    "vector_size": "dim",
+    "warmup_ratio": "warmup_ratio",
+    "warmup_steps": "warmup_ratio",
+    "weight_decay": "weight_decay",
+    "window": "window",
+    "wordNgrams": "word_ngrams",
+    "workers": "threads",
+    "ws": "window",
+}
+
+
+def every_kind() -> dict[str, list[str]]:
+    """The settings of every recipe, task and classifier, without their sections."""
+    tasks = {"classify": TaskConfig, "embed": EmbedConfig, "fasttext-classifier": FastTextClassifierConfig}
+    found = {name: list(config.model_fields) for name, config in tasks.items()}
+    return found | {name: [key.rpartition(".")[2] for key in find_recipe(name).keys()] for name in recipes()}
+
+
+@pytest.mark.parametrize("word", ELSEWHERE)
+def test_names_of_other_programs(word: str) -> None:
+    """Each means its setting in whatever has it, and nothing elsewhere."""
+    right = ELSEWHERE[word].split()
+    for kind, known in every_kind().items():
+        found, there = closest(word, known), [name for name in right if name in known]
+        assert len(found) == min(1, len(there)), kind
+        assert set(found) <= set(there), kind
 
 
 def test_several_that_are_equally_near() -> None:

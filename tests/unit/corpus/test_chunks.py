@@ -16,6 +16,7 @@ from piece_samples import build_pieces, hard_text
 
 PIECES = {(lower, byte): build_pieces(lower, byte) for lower in (True, False) for byte in (True, False)}
 PIECES |= {("marks", byte): build_pieces(True, byte, strip_accents=False) for byte in (True, False)}
+PIECES |= {("joiners", byte): build_pieces(True, byte, False, keep_joiners=True) for byte in (True, False)}
 ENCODERS = {key: ChunkEncoder(pieces) for key, pieces in PIECES.items()}
 
 
@@ -24,7 +25,7 @@ def tokenized(pieces: Pieces, text: str) -> list[int]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(st.lists(hard_text, max_size=4), st.sampled_from((True, False, "marks")), st.booleans())
+@given(st.lists(hard_text, max_size=4), st.sampled_from((True, False, "marks", "joiners")), st.booleans())
 def test_three_ways_give_the_same(texts: list[str], lower: bool | str, byte_fallback: bool) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     pieces = PIECES[lower, byte_fallback]
@@ -35,6 +36,30 @@ def test_three_ways_give_the_same(texts: list[str], lower: bool | str, byte_fall
     assert fast.ids.tolist() == [number for text in texts for number in tokenized(pieces, text)]
     assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
     assert fast.document_lens.tolist() == plain.document_lens.tolist()
+    assert fast.word_starts.tolist() == plain.word_starts.tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["&𠀀0", "𠀀𠀀0 ab𠀀", "中国café中国", "说中国人 A·B 人", "国naïvely人", "中文é", "é中文"]
+)
+def test_words_of_chinese_within_a_run(text: str) -> None:
+    """A run of several words, to the tokenizer or to the segmenter, is looked at piece by piece."""
+    documents = [Document("The dogs."), Document(text), Document(f"中国人。{text}")]
+    for key, pieces in PIECES.items():
+        fast, plain = ENCODERS[key].encode(documents), PlainEncoder(pieces).encode(documents)
+        assert fast.word_starts.tolist() == plain.word_starts.tolist()
+
+
+def test_letters_and_marks_that_are_one_word() -> None:
+    """Every character of which ``_are_one_word`` says so is kept by the tokenizer, and does not cut a word."""
+    chars = [chr(code) for code in range(chunks._OTHER)]
+    for lower, strip in ((True, None), (True, False), (False, None)):
+        pieces = build_pieces(lower, strip_accents=strip)
+        words = [f"{before}{char}" for char in chars for before in ("", "b") if not char.isspace()]
+        plain = [word for word, one in zip(words, chunks._are_one_word(words), strict=True) if one]
+        assert len(plain) > 20_000
+        tokens = [pieces.token(number) for number in tokenized(pieces, " ".join(plain))]
+        assert sum(not token.startswith("##") for token in tokens) == len(plain)
 
 
 @settings(max_examples=100, deadline=None)
@@ -51,6 +76,18 @@ def test_sentences_that_the_file_gives(documents: list[list[str]]) -> None:
     assert fast.ids.tolist() == plain.ids.tolist()
     assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
     assert fast.document_lens.tolist() == plain.document_lens.tolist()
+
+
+@pytest.mark.parametrize("text", ["\U00016b370", "यह है।वह है।", "\u06d4a\u06d4b c", "ab\u1362cd\u1362 ef", "।।क", "ก।ข"])
+def test_a_sentence_that_begins_without_a_space(text: str) -> None:
+    """The runs of such a document would hold parts of two sentences."""
+    documents = [Document("The dogs."), Document(text), Document(f"a {text}"), Document("A dog!")]
+    for key, pieces in PIECES.items():
+        fast, plain = ENCODERS[key].encode(documents), PlainEncoder(pieces).encode(documents)
+        assert fast.ids.tolist() == plain.ids.tolist()
+        assert fast.sentence_lens.tolist() == plain.sentence_lens.tolist()
+        assert fast.document_lens.tolist() == plain.document_lens.tolist()
+        assert fast.word_starts.tolist() == plain.word_starts.tolist()
 
 
 def test_the_lens_add_up_and_empty_documents_vanish() -> None:

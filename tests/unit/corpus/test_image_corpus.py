@@ -135,10 +135,10 @@ def test_flip_and_crop_by_hand() -> None:
 
 def test_mixtures_by_hand() -> None:
     black, white = np.zeros((3, 16, 16), np.float32), np.ones((3, 16, 16), np.float32)
-    sums, share = mix(black, white, 1, 5, AugmentConfig(cutmix_share=0))
+    sums, share = mix(black, white, 1, 5, AugmentConfig(cutmix_prob=0))
     np.testing.assert_allclose(sums, 1 - share, atol=1e-6)
     for place in range(10):
-        cut, share = mix(black, white, 1, place, AugmentConfig(cutmix_share=1))
+        cut, share = mix(black, white, 1, place, AugmentConfig(cutmix_prob=1))
         assert set(np.unique(cut)) <= {0.0, 1.0}
         assert 1 - cut.mean() == pytest.approx(share, abs=1e-6)
     others = partners(1, np.arange(1000), 50, AugmentConfig(mix_prob=0.3))

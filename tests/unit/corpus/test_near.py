@@ -64,6 +64,7 @@ def test_the_first_is_kept(buffer: int, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(seen.kept) == 60
 
 
+@pytest.mark.slow
 def test_prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparing, "_BLOCK_BYTES", 4000)
     documents = [f"{text} {text[::-1]}" for text in texts_of(tmp_path)[:60]]
@@ -78,5 +79,24 @@ def test_prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = firth.prepare(tmp_path / "twice.txt", tmp_path / "two", near_duplicates=0.8, workers=2, **settings)  # type: ignore[arg-type]
     assert two == info
     assert Corpus.open(tmp_path / "two").fingerprint == Corpus.open(tmp_path / "near").fingerprint
-    with pytest.raises(FirthError, match="above 0 and at most 1"):
+    with pytest.raises(FirthError, match=r"a similarity from 0\.22 .* to 1"):
         firth.prepare(tmp_path / "twice.txt", tmp_path / "bad", near_duplicates=1.5)
+    with pytest.raises(FirthError, match="below it pairs are missed"):
+        firth.prepare(tmp_path / "twice.txt", tmp_path / "bad", near_duplicates=0.2)
+
+
+@pytest.mark.parametrize("threshold", [0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95, 1.0])
+def test_pairs_at_the_threshold_are_found(threshold: float) -> None:
+    """Of signatures that are just so much alike, at random places, at least 95 % (two deviations allowed)."""
+    random, size = np.random.default_rng(8), 400
+    first = random.integers(0, 2**32, (size, NUM_HASHES), np.uint32)
+    equal = int(np.ceil(threshold * NUM_HASHES))
+    second = random.integers(0, 2**32, (size, NUM_HASHES), np.uint32)
+    for row in range(size):
+        places = random.permutation(NUM_HASHES)[:equal]
+        second[row, places] = first[row, places]
+    seen = NearDuplicates(threshold)
+    assert not seen.add(first).any()
+    assert seen.add(second).mean() >= 0.95 - 2 * (0.95 * 0.05 / size) ** 0.5
+    assert near.rows_of_bands(0.8) == 5
+    assert near.rows_of_bands(0.2) is None

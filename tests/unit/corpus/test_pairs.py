@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from firth.cli.corpora import pairs_rows
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus
 from firth.corpus.pairs import PairBatches, PairsCorpus
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from pair_text import sentence_pairs, write_sides
+from piece_samples import build_pieces
 
 BPE = TokensConfig(kind="bpe", vocab_size=300, lowercase=False)
 UNIGRAM = TokensConfig(kind="unigram", vocab_size=300, lowercase=False, byte_fallback=True)
@@ -123,3 +125,38 @@ class TestBatches:
         lens = np.asarray([300, 2, 2])
         batches = PairBatches(lens, lens, 64, 0)
         assert sorted(sorted(batches.pairs(number).tolist()) for number in range(len(batches))) == [[0], [1, 2]]
+
+
+def test_a_side_that_the_given_tokenizer_does_not_know_is_warned_of(tmp_path: Path) -> None:
+    pieces = tmp_path / "pieces"
+    pieces.mkdir()
+    build_pieces().save(pieces)
+    pairs = [(f"天气{chr(0x4E00 + number)}很好", "the dogs barked") for number in range(50)]
+    info = prepare_pairs([*write_sides(tmp_path, pairs)], tmp_path / "c", BPE, tokenizer=pieces, heldout=0)
+    assert (info.tokens.kind, info.tokens.lowercase) == ("wordpiece", True)
+    assert info.loss["source"].share > 0.99
+    assert info.loss["target"].lost == 0
+    assert len(info.warnings) == 2
+    assert all(warning.startswith("source (en): ") for warning in info.warnings)
+    assert all("leave out --tokenizer" in warning and "--vocab-size" not in warning for warning in info.warnings)
+    rows = dict(pairs_rows(info))
+    assert rows["types"].endswith("shared wordpiece")
+    assert rows["source lost"].startswith("99.600%")
+    assert rows["target lost"].startswith("nothing")
+    assert PairsCorpus.open(tmp_path / "c").info == info
+
+
+def test_pairs_that_lose_nothing_say_so(tmp_path: Path) -> None:
+    info = prepare_pairs([*write_sides(tmp_path, sentence_pairs(60))], tmp_path / "c", UNIGRAM, separate=True)
+    assert [(loss.lost, loss.characters > 100) for loss in info.loss.values()] == [(0, True)] * 2
+    assert info.warnings == []
+
+
+def test_turkish_pairs_keep_their_capitals_and_persian_ones_their_joiners(tmp_path: Path) -> None:
+    pairs = [(f"IŞIK yandı {number}", f"نور می\u200cسوزد {number}") for number in range(40)]
+    tokens = TokensConfig(kind="wordpiece", vocab_size=300)
+    info = prepare_pairs([*write_sides(tmp_path, pairs)], tmp_path / "c", tokens)
+    assert not info.tokens.lowercase
+    assert [loss.lost for loss in info.loss.values()] == [0, 0]
+    assert len(info.warnings) == 1
+    assert "ı and İ" in info.warnings[0]

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from corpus_text import build_documents, content, write_documents
 
+from firth.cli.corpora import corpus_rows
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.corpus import prepare as module
 from firth.corpus.format import Corpus
+from firth.corpus.parts import hash_bytes
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig
 from firth.models.unilm.config import MaskedTargetsConfig
@@ -39,6 +41,7 @@ def hidden(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.name.startswith("."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram", "words"])
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, source: Path, kind: Any) -> None:
     for workers in (1, 2):
@@ -47,6 +50,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, source: Path, kin
     assert hidden(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_the_corpus_holds_the_text(tmp_path: Path, source: Path) -> None:
     info = prepare([str(source)], tmp_path / "c", TOKENS, heldout=0.2)
     corpus = Corpus.open(tmp_path / "c")
@@ -110,6 +114,7 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class TestGoingOn:
+    @pytest.mark.slow
     def test_after_a_stop_only_the_rest_is_made(
         self, tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -280,6 +285,7 @@ def test_settings_that_do_nothing() -> None:
         MaskedTargetsConfig(whole_word_mask=True)
 
 
+@pytest.mark.slow
 def test_a_text_that_changes_while_it_is_read(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("the old doctor found a clock\n" * 300)
@@ -306,3 +312,16 @@ def test_what_was_cut_for_the_vocabulary_is_said(tmp_path: Path) -> None:
     source.write_text("the old doctor found a clock\n" * 50 + "x" * 3000 + "\n")
     info = prepare([str(source)], tmp_path / "c", TOKENS, workers=1)
     assert any("words of more than 400 characters were cut" in warning for warning in info.warnings)
+
+
+@pytest.mark.slow
+def test_a_document_repeated_many_times_and_the_layout_are_said(tmp_path: Path) -> None:
+    held = next(f"text {n}." for n in range(999) if hash_bytes(f"text {n}.".encode()) < 0.04 * 2**64)
+    others = [f"another one {number}." for number in range(300)]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join([*others, *[held] * 1000]), encoding="utf-8")
+    info = prepare([str(path)], tmp_path / "c", TokensConfig(vocab_size=300), heldout=0.05, workers=1)
+    assert any("of the documents are held out, not 5%" in warning for warning in info.warnings)
+    assert dict(corpus_rows(info))["layout"].startswith("a document a line (--layout")
+    once = prepare([str(path)], tmp_path / "d", TokensConfig(vocab_size=300), heldout=0.05, workers=1, deduplicate=True)
+    assert once.warnings == []

@@ -16,7 +16,7 @@ import firth
 from firth.core.errors import FirthError
 from firth.data import containers
 from firth.data.readers import ReadingConfig, read_documents
-from firth.data.sources import find_sources
+from firth.data.sources import PassedOver, find_sources
 from firth.data.tables import open_table
 
 TEXTS = ["The first one, मैं.", "第二个文本。", "A third\nof two lines"]
@@ -42,6 +42,41 @@ def test_docx(tmp_path: Path) -> None:
     )
     write_docx(tmp_path / "a.docx", body)
     assert texts(tmp_path / "a.docx") == ["Über alles\tx\none\ntwo\ncell"]
+
+
+_ALTERNATE = (
+    '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+    '<mc:Choice Requires="wps">{0}</mc:Choice><mc:Fallback>{0}</mc:Fallback></mc:AlternateContent>'
+)
+
+
+def test_docx_text_boxes(tmp_path: Path) -> None:
+    """Each is there for newer and for older programs; read once, before the paragraph that it stands in."""
+    box = "<w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent>"
+    body = f"<w:p><w:r><w:t>before </w:t></w:r><w:r>{_ALTERNATE.format(box)}</w:r><w:r><w:t>after</w:t></w:r></w:p>"
+    write_docx(tmp_path / "a.docx", body)
+    assert texts(tmp_path / "a.docx") == ["boxed\nbefore after"]
+    inner = _ALTERNATE.format(f"<w:p><w:r>{_ALTERNATE.format('<w:t>once</w:t>')}</w:r></w:p>")
+    write_docx(tmp_path / "b.docx", f"<w:p><w:r>{inner}<w:t>outer</w:t></w:r></w:p>")
+    assert texts(tmp_path / "b.docx") == ["once\nouter"]
+
+
+def test_docx_signs_and_moves(tmp_path: Path) -> None:
+    moved = "<w:r><w:t>moved</w:t></w:r>"
+    body = (
+        f"<w:p><w:moveFrom>{moved}</w:moveFrom><w:r><w:t>a</w:t></w:r></w:p><w:p><w:moveTo>{moved}</w:moveTo></w:p>"
+        "<w:p><w:pPr><w:tabs><w:tab/></w:tabs></w:pPr><w:r><w:t>state</w:t><w:noBreakHyphen/><w:t>of</w:t></w:r>"
+        "<w:del><w:r><w:tab/></w:r></w:del></w:p>"
+    )
+    write_docx(tmp_path / "a.docx", body)
+    assert texts(tmp_path / "a.docx") == ["a\nmoved\nstate-of"]
+
+
+def test_docx_by_the_strict_standard(tmp_path: Path) -> None:
+    text = '<w:document xmlns:w="http://purl.oclc.org/ooxml/wordprocessingml/main"><w:p><w:t>strict</w:t></w:p></w:document>'
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
+        archive.writestr("word/document.xml", text)
+    assert texts(tmp_path / "a.docx") == ["strict"]
 
 
 def test_docx_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,15 +118,33 @@ def test_tar(tmp_path: Path, name: str, mode: str) -> None:
         "003.txt": b"  ",
     }
     write_tar(tmp_path / name, members, mode)
-    assert texts(tmp_path / name) == TEXTS
+    with pytest.warns(PassedOver, match=r"passed over 1 member \(\.jpg 1\)"):
+        assert texts(tmp_path / name) == TEXTS
+
+
+def test_members_of_other_kinds(tmp_path: Path) -> None:
+    """What macOS and WebDataset put beside texts, lines of JSON, lists, byte order marks."""
+    members = {
+        "._a.txt": b"\0\5\x16\7\0Mac OS X\0\0",
+        "a.txt": TEXTS[0].encode("utf-16"),
+        "0.jpg": b"x",
+        "0.json": json.dumps({"url": "http://x", "width": 3}).encode(),
+        "b.jsonl": "".join(json.dumps({"text": text}) + "\n\n" for text in TEXTS).encode("utf-8-sig"),
+        "c.json": json.dumps([{"text": TEXTS[1]}, TEXTS[2]]).encode(),
+        "LICENSE": b"x",
+    }
+    write_tar(tmp_path / "a.tar", members)
+    with pytest.warns(PassedOver, match=r"a\.tar: passed over 3 members \(.*\.json without 'text' 1"):
+        assert texts(tmp_path / "a.tar") == [TEXTS[0], *TEXTS, *TEXTS[1:]]
 
 
 @pytest.mark.parametrize(
     ("members", "message"),
     [
-        ({"a.jpg": b"x"}, "no .txt and no .json"),
+        ({"a.jpg": b"x"}, "no .txt, .json or .jsonl"),
         ({"a.txt": b"\xff\xff"}, r"a\.tar: a\.txt: not utf-8 \(byte 0xff\)"),
         ({"a.json": b"{"}, "not valid JSON"),
+        ({"a.jsonl": b'{"text": "x"}\n{"texts": "x"}'}, r"a\.jsonl:2: no field"),
         ({"a.json": b'{"texts": "x"}'}, "no field 'text': did you mean 'texts'"),
         ({"a.json": b'{"text": 3}'}, "not a string but int"),
     ],
@@ -107,6 +160,34 @@ def test_a_damaged_tar(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:2000])
     with pytest.raises(FirthError, match="damaged or truncated"):
         texts(tmp_path / "a.tar")
+
+
+def test_a_tar_whose_header_lies(tmp_path: Path) -> None:
+    """A sparse member without the map that it promises: tarfile stops with an error that is none of its own."""
+    member = tarfile.TarInfo("big.txt")
+    member.size = 512
+    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9" * 12}
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.addfile(member, io.BytesIO(bytes(512)))
+    with pytest.raises(FirthError, match="damaged or truncated"):
+        texts(tmp_path / "a.tar")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_docx_whose_text_does_not_unpack(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w", method) as archive:
+        archive.writestr("word/document.xml", f"<w:document {_W}/>" + "x" * 3000)
+    raw = bytearray((tmp_path / "a.docx").read_bytes())
+    raw[50:60] = bytes(10)
+    (tmp_path / "a.docx").write_bytes(raw)
+    with pytest.raises(FirthError, match=r"not a whole \.docx file"):
+        texts(tmp_path / "a.docx")
+
+
+def test_a_docx_of_many_levels(tmp_path: Path) -> None:
+    write_docx(tmp_path / "a.docx", "<w:p>" + "<w:r>" * 5000 + "</w:r>" * 5000 + "</w:p>")
+    with pytest.raises(FirthError, match="1,000 deep"):
+        texts(tmp_path / "a.docx")
 
 
 def write_arrow(path: Path, table: pyarrow.Table, stream: bool = True) -> None:
@@ -199,6 +280,7 @@ def test_a_container_has_no_labels(tmp_path: Path) -> None:
         open_table(find_sources([str(tmp_path / "a.docx")])[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "txt.zst", "txt.zip", "parquet"])
 def test_progress_is_that_of_the_compressed_bytes(tmp_path: Path, ending: str) -> None:
     """From 0 to 100 %, never beyond, and with the half of the text near the half of the bytes."""

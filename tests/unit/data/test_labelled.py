@@ -84,16 +84,28 @@ class TestColumns:
         assert plain(read(tmp_path / "a.tsv", bare, columns=Columns("2", None, "4")))[1] == ("bad", None, "1")
         assert plain(read(tmp_path / "b.tsv", "sentence\tq\nx\t1\n", columns=Columns(label="2")))[0] == ("x", None, "1")
 
+    def test_names_of_everyday_tables(self, tmp_path: Path) -> None:
+        """Words that may be labels as well are names where two of them stand together."""
+        assert plain(read(tmp_path / "a.tsv", self.data)) == [("good", None, "5"), ("bad", None, "1")]
+        assert plain(read(tmp_path / "b.tsv", "标签\t评论\n好\t不错\n")) == [("不错", None, "好")]
+        assert plain(read(tmp_path / "c.tsv", "title\tthe first one\nname\tanother\n"))[0] == (
+            "the first one",
+            None,
+            "title",
+        )
+
     def test_missing(self, tmp_path: Path) -> None:
         for columns, message in (
             (Columns("bodi", None, "stars"), r"a\.tsv:1: no column 'bodi': did you mean 'body'\?"),
             (Columns("body", None, "grade"), r"a\.tsv:1: no column 'grade': known: body, id, other, stars"),
-            (Columns(), r"a\.tsv:1: 4 columns and no header with known names"),
         ):
             with pytest.raises(FirthError, match=message):
                 read(tmp_path / "a.tsv", self.data, columns=columns)
-        with pytest.raises(FirthError, match=r"a\.jsonl:1: no text column among body, stars; name it with --text"):
-            read(tmp_path / "a.jsonl", '{"body": "x", "stars": 1}\n')
+        unknown = self.data.replace("body", "prose")
+        with pytest.raises(FirthError, match=r"a\.tsv:1: 4 columns \(1 id, 2 prose, 3 other, 4 stars\) and no header"):
+            read(tmp_path / "a.tsv", unknown)
+        with pytest.raises(FirthError, match=r"a\.jsonl:1: no text column among prose, stars; name it with --text"):
+            read(tmp_path / "a.jsonl", '{"prose": "x", "stars": 1}\n')
         with pytest.raises(FirthError, match=r"a\.tsv:1: no label column among text, mood; name it with --label"):
             read(tmp_path / "a.tsv", "text\tmood\nx\t1\n")
         with pytest.raises(FirthError, match="only one column, so there are no labels"):
@@ -104,8 +116,8 @@ class TestColumns:
             read(tmp_path / "a.tsv", "x\t1\ny\t0\n", columns=Columns("1", None, "9"))
 
     def test_a_header_with_strange_names_is_no_example(self, tmp_path: Path) -> None:
-        with pytest.raises(FirthError, match=r"looks like a header without known names \(body, stars\)"):
-            read(tmp_path / "a.csv", "body,stars\ngood,5\nbad,1\n")
+        with pytest.raises(FirthError, match=r"looks like a header without known names \(prose, stars\)"):
+            read(tmp_path / "a.csv", "prose,stars\ngood,5\nbad,1\n")
         with pytest.raises(FirthError, match="looks like a header"):
             read(tmp_path / "a.csv", "body,mood\n" + "a text,happy\nb text,sad\n" * 15)
 

@@ -88,3 +88,13 @@ def test_missing_file_and_column(tmp_path: Path) -> None:
         read(tmp_path / "none.tsv")
     with pytest.raises(FirthError, match=r"a.tsv:1: no column 'fr': known: de, en; choose with --source and --target"):
         read(write(tmp_path / "a.tsv", "en\tde\nx\ty\n"), source="en", target="fr")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "gb18030", "utf-8-sig"])
+def test_two_columns_in_a_txt_of_any_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("一 clock\tuna 书\nzwei\tdos\n".encode(encoding))
+    sources = find_pair_sources([str(path)])
+    assert [source.format for source in sources] == ["tsv"]
+    found = list(read_pairs(sources, PairsReadingConfig(encoding=encoding)))
+    assert found == [("一 clock", "una 书"), ("zwei", "dos")]

@@ -13,7 +13,7 @@ import zstandard
 from firth.core.errors import FirthError
 from firth.data import readers
 from firth.data import sources as lines
-from firth.data.readers import Document, ReadingConfig, read_documents
+from firth.data.readers import Document, ReadingConfig, find_layouts, read_documents
 from firth.data.sources import find_sources
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
@@ -178,3 +178,62 @@ class TestMistakes:
         monkeypatch.setattr(lines, "MAX_LINE_CHARS", 2_000_000)
         with pytest.raises(FirthError, match=r"a\.txt:2: a line of more than 2 MB"):
             read(tmp_path / "a.txt", b"short\n" + b"x" * 3_500_000, layout="line", encoding=encoding)
+
+
+def test_chinese_titles_are_a_document_a_line_and_wrapped_chinese_is_not(tmp_path: Path) -> None:
+    titles = [f"第{number}期关于{'春夏秋冬' * (number % 2)}城市交通的报告{number}" for number in range(10, 60)]
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(titles), encoding="utf-8")
+    assert sorted({len(title) for title in titles})[0] >= 0.7 * max(map(len, titles))
+    assert find_layouts(find_sources([str(path)]), ReadingConfig()) == {"line": 1}
+    path.write_text(
+        "\n".join("春夏秋冬城市交通报告一二三四"[: 12 + number % 2] for number in range(50)), encoding="utf-8"
+    )
+    assert find_layouts(find_sources([str(path)]), ReadingConfig()) == {"line": 1}
+    text = "他想了很久还是决定去北京看一看那里的城市" * 30
+    path.write_text("\n".join(text[place : place + 38] for place in range(0, len(text), 38)), encoding="utf-8")
+    assert find_layouts(find_sources([str(path)]), ReadingConfig()) == {"file": 1}
+    assert find_layouts(find_sources([str(path)] * 10), ReadingConfig()) == {"file": 10}
+    assert find_layouts(find_sources([str(path)]), ReadingConfig(layout="blank")) == {"blank": 1}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"text": text, "n": 1} for text in TEXTS],
+        {"data": [{"text": text} for text in TEXTS]},
+        [{"text": None}, {"text": " "}, *({"text": text} for text in TEXTS)],
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_list_of_records(tmp_path: Path, value: object, indent: int | None) -> None:
+    if isinstance(value, dict) and indent is None:
+        pytest.skip("an object in one line is a line of jsonl")
+    assert texts(tmp_path / "a.json", json.dumps(value, indent=indent)) == TEXTS
+
+
+def test_json_that_has_an_object_in_each_line(tmp_path: Path) -> None:
+    assert texts(tmp_path / "a.json", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)) == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ('["a", "b"]', "not a list of objects"),
+        ('{\n"a": {"b": 1}\n}', "not a list of objects"),
+        ('[{"texts": "a"}]', "no column 'text': did you mean 'texts'"),
+        ('[{"text": "a"}, {"text": 7}]', "'text' of record 2 is not a string but int"),
+        ("plain text", "not valid JSON"),
+    ],
+)
+def test_json_that_holds_no_texts(tmp_path: Path, data: str, message: str) -> None:
+    """It is not trained on as if it were plain text."""
+    with pytest.raises(FirthError, match=rf"a\.json.*{message}"):
+        texts(tmp_path / "a.json", data)
+
+
+def test_a_dictionary_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("飞桨\n", encoding="utf-8")
+    with pytest.raises(FirthError, match="a folder, not a dictionary"):
+        readers.read_dictionary(tmp_path)
+    assert readers.read_dictionary(tmp_path / "words.txt") == ["飞桨"]

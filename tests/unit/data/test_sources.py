@@ -1,6 +1,10 @@
 """Which files are meant, and how they are opened."""
 
+import bz2
 import gzip
+import io
+import lzma
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -8,7 +12,10 @@ import pytest
 import zstandard
 
 from firth.core.errors import FirthError
-from firth.data.sources import find_sources, open_source
+from firth.data import sources
+from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
+from firth.data.readers import ReadingConfig, read_documents
+from firth.data.sources import PassedOver, find_sources, open_source
 
 
 def touch(path: Path, data: bytes = b"text\n") -> Path:
@@ -28,6 +35,9 @@ def touch(path: Path, data: bytes = b"text\n") -> Path:
         ("a.v2.tsv", "tsv", ""),
         ("a.parquet", "parquet", ""),
         ("corpus", "txt", ""),
+        ("a.json", "json", ""),
+        ("a.csv.bz2", "csv", ".bz2"),
+        ("a.xz", "txt", ".xz"),
         ("corpus.gz", "txt", ".gz"),
         ("corpus.raw.zst", "txt", ".zst"),
     ],
@@ -43,9 +53,10 @@ def test_a_named_format_wins(tmp_path: Path) -> None:
 
 
 def test_folders_are_searched_whole_and_in_order(tmp_path: Path) -> None:
-    for name in ("b/2.txt", "a.txt", "b/1.jsonl", "b/c/3.csv.gz", "b/image.png", ".hidden.txt", ".git/x.txt"):
+    for name in ("b/2.txt", "a.txt", "b/1.jsonl", "b/c/3.csv.gz", "b/image.png", ".hidden.txt", ".git/x.txt", "a.json"):
         touch(tmp_path / name)
-    found = [str(source.path.relative_to(tmp_path)) for source in find_sources([str(tmp_path)])]
+    with pytest.warns(PassedOver, match=r"passed over 2 files \(\.json 1, \.png 1\)"):
+        found = [str(source.path.relative_to(tmp_path)) for source in find_sources([str(tmp_path)])]
     assert found == ["a.txt", "b/1.jsonl", "b/2.txt", "b/c/3.csv.gz"]
 
 
@@ -54,6 +65,13 @@ def test_globs_are_sorted_and_may_be_recursive(tmp_path: Path) -> None:
         touch(tmp_path / name)
     assert [source.path.name for source in find_sources([f"{tmp_path}/*.txt"])] == ["1.txt", "2.txt"]
     assert len(find_sources([f"{tmp_path}/**/*.txt"])) == 3
+
+
+def test_a_glob_says_what_it_passed_over(tmp_path: Path) -> None:
+    for name in ("1.txt", "2.json", "3.png"):
+        touch(tmp_path / name)
+    with pytest.warns(PassedOver, match=r"\*: passed over 1 file \(\.png 1\)"):
+        assert [source.path.name for source in find_sources([f"{tmp_path}/*"])] == ["1.txt", "2.json"]
 
 
 def test_a_glob_takes_files_without_a_known_ending(tmp_path: Path) -> None:
@@ -72,6 +90,21 @@ def test_what_is_not_there_is_named(tmp_path: Path, word: str) -> None:
         find_sources([str(tmp_path / word)])
 
 
+def test_a_spreadsheet_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "table.xlsx"
+    path.write_bytes(b"PK")
+    with pytest.raises(FirthError, match=r"table.xlsx: a spreadsheet, .* save it as .csv"):
+        find_sources([str(path)])
+    (tmp_path / "text.txt").write_text("some text")
+    assert [source.path.name for source in find_sources([str(tmp_path)])] == ["text.txt"]
+
+
+@pytest.mark.parametrize("name", ["a.7z", "a.txt.rar", "a.txt.lz4"])
+def test_other_archives_are_refused_by_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FirthError, match=rf"{name}: packed in a way that is not read; unpack it"):
+        find_sources([str(touch(tmp_path / name, b"\0\1"))])
+
+
 def test_an_empty_list_folder_or_file_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="no input"):
         find_sources([])
@@ -83,14 +116,39 @@ def test_an_empty_list_folder_or_file_is_said_so(tmp_path: Path) -> None:
         find_sources([str(tmp_path)], "xml")
 
 
+def test_empty_files_of_a_folder_of_documents(tmp_path: Path) -> None:
+    """Refused where a corpus is made of them, left out where they are searched."""
+    touch(tmp_path / "a.txt", b"some text")
+    touch(tmp_path / "b.txt", b"")
+    with pytest.raises(FirthError, match=r"b\.txt: the file is empty"):
+        find_sources([str(tmp_path)])
+    assert [source.path.name for source in find_sources([str(tmp_path)], skip_empty=True)] == ["a.txt"]
+    with pytest.raises(FirthError, match=r"b\.txt: the file is empty"):
+        find_sources([str(tmp_path / "b.txt")], skip_empty=True)
+
+
 def test_packed_files_open_as_their_content(tmp_path: Path) -> None:
     data = "naïve 文本\n".encode() * 50_000
     touch(tmp_path / "a.txt.gz", gzip.compress(data))
     two_frames = zstandard.compress(data[:1000]) + zstandard.compress(data[1000:])
     touch(tmp_path / "b.txt.zst", two_frames)
-    for source in find_sources([str(tmp_path)]):
+    touch(tmp_path / "c.txt.bz2", bz2.compress(data[:1000]) + bz2.compress(data[1000:]))
+    touch(tmp_path / "d.txt.xz", lzma.compress(data[:1000]) + bytes(8) + lzma.compress(data[1000:]) + bytes(4))
+    found = find_sources([str(tmp_path)])
+    assert len(found) == 4
+    for source in found:
         with open_source(source) as handle:
             assert handle.read() == data
+
+
+def test_an_xz_that_asks_for_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_XZ_BYTES", 1 << 20)
+    (source,) = find_sources([str(touch(tmp_path / "a.txt.xz", lzma.compress(b"text", preset=9)))])
+    with (
+        pytest.raises(FirthError, match=r"a\.txt\.xz: the \.xz archive is damaged.*emory"),
+        open_source(source) as handle,
+    ):
+        handle.read()
 
 
 def zipped(path: Path, **files: bytes) -> Path:
@@ -126,12 +184,38 @@ def test_a_zip_of_many_files(tmp_path: Path) -> None:
         handle.read()
 
 
-@pytest.mark.parametrize("ending", ["gz", "zst"])
+@pytest.mark.parametrize("ending", ["gz", "zst", "bz2", "xz"])
 @pytest.mark.parametrize("harm", ["cut", "garbage"])
 def test_a_broken_archive_is_named(tmp_path: Path, ending: str, harm: str) -> None:
     data = bytes(range(256)) * 9000
-    packed = gzip.compress(data) if ending == "gz" else zstandard.compress(data)
+    packed = {"gz": gzip, "zst": zstandard, "bz2": bz2, "xz": lzma}[ending].compress(data)  # type: ignore[attr-defined]
     path = touch(tmp_path / f"a.txt.{ending}", packed[: len(packed) // 2] if harm == "cut" else b"no archive at all")
     (source,) = find_sources([str(path)])
     with pytest.raises(FirthError, match=rf"a\.txt\.{ending}.*damaged or truncated"), open_source(source) as handle:
         handle.read()
+
+
+HALVES = [("unicode_escape", b"whole\n\\ud83d alone\n"), ("utf-7", b"whole\n+2D0- alone\n")]
+
+
+@pytest.mark.parametrize(("encoding", "data"), HALVES)
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.tar"])
+def test_halves_of_characters(tmp_path: Path, name: str, encoding: str, data: bytes) -> None:
+    """Some encodings write them; they are refused with their line, by every reader."""
+    if name == "a.tar":
+        with tarfile.open(tmp_path / name, "w") as archive:
+            member = tarfile.TarInfo("b.txt")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    else:
+        touch(tmp_path / name, b"text\n" * (name != "a.txt") + data)
+    line = 3 if name in ("a.csv", "a.tsv") else 2
+    with pytest.raises(FirthError, match=rf"{name}.*:{line}: half a character \(U\+D83D\)"):
+        list(read_documents(find_sources([str(tmp_path / name)]), ReadingConfig(encoding=encoding)))
+
+
+@pytest.mark.parametrize(("encoding", "data"), HALVES)
+def test_halves_of_characters_in_pairs(tmp_path: Path, encoding: str, data: bytes) -> None:
+    path = touch(tmp_path / "a.tsv", data.replace(b"\n", b"\tx\n"))
+    with pytest.raises(FirthError, match=r"a\.tsv:2: half a character"):
+        list(read_pairs(find_pair_sources([str(path)]), PairsReadingConfig(encoding=encoding)))

@@ -1,6 +1,7 @@
 """Explanations against what they claim: leaving out words, and the derivative of the score."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -36,15 +37,22 @@ def encoder(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> TaskM
     return found
 
 
+def log_odds(probabilities: dict[str, float], label: str) -> float:
+    return math.log(probabilities[label] / sum(share for name, share in probabilities.items() if name != label))
+
+
 def test_occlusion_is_the_difference_without_the_word(encoder: TaskModel) -> None:
+    """Of the log-odds of the label."""
     found = firth.explain(encoder, TEXT, method="occlusion")
     whole = encoder.predict([TEXT])[0]
     assert found.label == whole["label"]
     assert [word.text for word in found.words] == ["The", "old", "doctor", "found", "a", "map", "."]
     for word in found.words:
         assert TEXT[word.start : word.end] == word.text
-        without = encoder.predict([TEXT[: word.start] + TEXT[word.end :]])[0]["probabilities"][str(found.label)]
-        assert word.occlusion == pytest.approx(found.value - without, abs=1e-6)
+        without = encoder.predict([TEXT[: word.start] + TEXT[word.end :]])[0]["probabilities"]
+        label = str(found.label)
+        difference = log_odds(whole["probabilities"], label) - log_odds(without, label)
+        assert word.occlusion == pytest.approx(difference, abs=1e-5)
         assert word.gradient is None
 
 
@@ -109,6 +117,14 @@ def test_other_bases(base: str, gpt_folder: Path, words_folder: Path, tmp_path: 
     found = firth.explain(run, TEXT)
     assert all(word.occlusion is not None for word in found.words)
     assert all(word.gradient is not None for word in found.words) or "not available" in found.note
+
+
+@pytest.mark.parametrize("base", ["counts", "fasttext"])
+def test_what_has_no_network_is_explained_by_occlusion(base: str, tmp_path: Path) -> None:
+    run = firth.finetune("classify", base=base, **files(tmp_path, "classify"), out=tmp_path / "run")  # type: ignore[arg-type]
+    found = firth.explain(run, TEXT)
+    assert all(word.occlusion is not None and word.gradient is None for word in found.words)
+    assert "no network of PyTorch" in found.note
 
 
 def test_pairs_and_scores(run_folder: Path, tmp_path: Path) -> None:

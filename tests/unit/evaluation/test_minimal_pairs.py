@@ -106,7 +106,7 @@ def test_counts_of_pieces(run_folder: Path, corpus: Corpus) -> None:
 
 def test_counts_of_words(words_folder: Path, tmp_path: Path) -> None:
     """What a run does not know is its unknown word; ELMo, which reads any word, has all of them."""
-    settings = {"max_vocab": 20, "embed_dim": 8, "hidden_dim": 8, "batch_size": 2, "seq_len": 8}
+    settings = {"max_vocab": 20, "embedding_dim": 8, "hidden_dim": 8, "batch_size": 2, "seq_len": 8}
     firth.pretrain("lstm-lm", corpus=words_folder, out=tmp_path / "lstm", steps=1, settings=settings)
     counts, _ = unigram_counts(tmp_path / "lstm", [])
     corpus = Corpus.open(words_folder)

@@ -50,3 +50,35 @@ def test_files(run_folder: Path, tmp_path: Path) -> None:
     alone = write(tmp_path / "alone.tsv", "text\tlabel", [f"{text}\tx" for text in texts])
     with pytest.raises(FirthError, match="only one class"):
         firth.evaluate(run_folder, data=alone)
+
+
+def test_a_search_index(run_folder: Path, tmp_path: Path) -> None:
+    texts = [english(number) for number in range(30)]
+    rows = write(tmp_path / "rows.tsv", "key\ttext", [f"d{number}\t{text}" for number, text in enumerate(texts)])
+    firth.index(rows, tmp_path / "plain", id="key")
+    firth.index(rows, tmp_path / "index", id="key", model=run_folder)
+    asked = [f"{texts[number]}\td{number}" for number in (3, 8, 20)] + [f"{texts[3]}\td4"]
+    judged = write(tmp_path / "judged.tsv", "question\tid", asked)
+    found = firth.evaluate(tmp_path / "index", data=judged)
+    assert {"both_ndcg_at_10", "words_ndcg_at_10", "vectors_ndcg_at_10", "weight"} <= found.keys()
+    assert (found["questions"], found["documents"]) == (3, 30)
+    index = firth.load(tmp_path / "index").index  # type: ignore[attr-defined]
+    ranking = index.rank([texts[3]], 100, "words")[0]
+    assert found["words_mrr_at_10"] == pytest.approx(1.0)
+    places = sorted(ranking.index(name) for name in ("d3", "d4") if name in ranking[:10])
+    gains = sum(1 / np.log2(2 + place) for place in places)
+    assert found["words_ndcg_at_10"] == pytest.approx((2 + gains / (1 + 1 / np.log2(3))) / 3)
+    alone = firth.evaluate(tmp_path / "plain", data=judged)
+    assert {name: alone[name] for name in alone if name.startswith("words")} == {
+        name: found[name] for name in found if name.startswith("words")
+    }
+    assert not any(name.startswith("both") for name in alone)
+    with pytest.raises(FirthError, match=r"wrong.tsv:3: no document with the id 'd99'"):
+        firth.evaluate(tmp_path / "plain", data=write(tmp_path / "wrong.tsv", "question\tid", [asked[0], "a\td99"]))
+    with pytest.raises(FirthError, match="no column 'qeustion': did you mean"):
+        firth.evaluate(tmp_path / "plain", data=judged, text="qeustion")
+    turned = write(tmp_path / "turned.tsv", "id\tasked", [f"d3\t{texts[3]}", f"d8\t{texts[8]}"])
+    assert firth.evaluate(tmp_path / "plain", data=turned)["questions"] == 2  # the other column is the question
+    three = write(tmp_path / "three.tsv", "note\tid\tasked", [f"x\td3\t{texts[3]}"])
+    with pytest.raises(FirthError, match="which columns are the question and the id"):
+        firth.evaluate(tmp_path / "plain", data=three)

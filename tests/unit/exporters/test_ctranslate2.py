@@ -20,7 +20,7 @@ from firth.exporters.ctranslate2 import (
     CTranslate2Model,
     load_ctranslate2,
     num_positions,
-    open_engine,
+    open_translator,
     save_ctranslate2,
     token_names,
 )
@@ -88,7 +88,7 @@ def test_scores_are_those_of_the_original(shape: str, corpus: Path, tmp_path: Pa
     ours = TranslationModel(EncoderDecoder(config), weights, ids, pieces, pieces, ["", ""], tmp_path)
     names, room = token_names(config, pieces, pieces), num_positions(config)
     theirs = CTranslate2Model(
-        open_engine(tmp_path), config, ids, pieces, pieces, ["", ""], names, room, model.tokens.weight.numel()
+        open_translator(tmp_path), config, ids, pieces, pieces, ["", ""], names, room, model.tokens.weight.numel()
     )
     for beams in (1, 4):
         wanted = ours.translations(TEXTS, beams, max_tokens=12, length_penalty=0.0, rules=Rules())
@@ -106,6 +106,7 @@ def test_export_open_and_translate(run: Path, tmp_path: Path) -> None:
     original, found = firth.load(run), firth.load(tmp_path / "out")
     assert isinstance(found, CTranslate2Model)
     assert found.num_parameters == original.num_parameters
+    assert (found.engine, found.spec_name) == ("ctranslate2", original.spec_name)
     assert found.translate(["", TEXTS[0]])[0] == ""
     best = found.translations(TEXTS[:3], beams=4, nbest=3)
     assert all(len(some) == 3 and some[0].normalised >= some[1].normalised for some in best)
@@ -172,7 +173,7 @@ def test_what_does_not_fit_is_said(run: Path, corpus: Path, run_folder: Path, tm
 def test_damage_is_said(run: Path, tmp_path: Path) -> None:
     firth.export(run, tmp_path / "out", to="ctranslate2")
     (tmp_path / "out" / "model.bin").write_bytes(b"short")
-    with pytest.raises(FirthError, match="CTranslate2 cannot open it"):
+    with pytest.raises(FirthError, match=r"not the model that its firth.json describes"):
         load_ctranslate2(tmp_path / "out")
     with pytest.raises(FirthError, match="does not describe an exported translator"):
         load_ctranslate2(run)

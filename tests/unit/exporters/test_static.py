@@ -9,6 +9,7 @@ from sentence_transformers import SentenceTransformer
 import firth
 from firth.core.errors import FirthError
 from firth.core.files import read_json
+from firth.exporters import static
 from firth.exporters.static import SIF, principal_components, zipf_weights
 from sample_text import english
 
@@ -55,6 +56,23 @@ def test_rows_are_the_model_on_single_tokens(run_folder: Path, tmp_path: Path) -
     rows = rows / weights[:, None]
     distances = [[np.linalg.norm(one - other) for other in side] for side in (wanted, rows) for one in side]
     np.testing.assert_allclose(distances[:4], distances[4:], atol=1e-3)
+
+
+def test_unused_places_of_a_vocabulary_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They move neither the components nor the ranks of Zipf's law."""
+    tokens = ["[PAD]", *(f"[unused{number}]" for number in range(40)), "[UNK]", "[CLS]", *(f"w{n}" for n in range(30))]
+    rows = np.random.default_rng(1).standard_normal((len(tokens), 6)).astype(np.float32)
+    rows[1:41] += 50
+    monkeypatch.setattr(static, "_vectors", lambda model, asked: rows)
+
+    class Vocabulary:
+        vocab_size, special_ids, unk_id, token = len(tokens), [0, 42], 41, staticmethod(tokens.__getitem__)
+
+    found, share = static.distil(None, Vocabulary(), [], [], 4)  # type: ignore[arg-type]
+    assert not found[:43].any()
+    wanted, explained = principal_components(rows[43:], 4)
+    assert share == explained
+    np.testing.assert_allclose(found[43:], wanted * zipf_weights(30)[:, None], rtol=1e-5)
 
 
 def test_everyone_reads_the_same(table: Path) -> None:

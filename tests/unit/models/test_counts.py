@@ -1,5 +1,6 @@
 """Counts of n-grams: the same numbers as scikit-learn's."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +8,12 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from firth.core.errors import FirthError
+from firth.models.counts import model as counts_file
 from firth.models.counts.model import (
     CHINESE_WORDS_WEIGHT,
     VOCABULARY,
     WORDS_WEIGHT,
     CountsModel,
-    character_ngrams,
     chunk_ngrams,
     cut_text,
     word_ngrams,
@@ -26,6 +27,11 @@ TEXTS = [
     "iPhone手机很好用 and cheap",
     "cat",
 ]
+
+
+def character_ngrams(text: str) -> list[str]:
+    """Those of all chunks of a text."""
+    return [ngram for chunk in cut_text(text)[1] for ngram in chunk_ngrams(chunk)]
 
 
 def test_characters_of_words_are_those_of_scikit_learn() -> None:
@@ -96,3 +102,16 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     (tmp_path / VOCABULARY).write_text(text)
     with pytest.raises(FirthError, match="another version"):
         CountsModel.load(tmp_path)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the characters as well, so that long texts of another language do not fill the memory; answers stay the same."""
+    model = CountsModel.of_texts(TEXTS)
+    expected = model.matrix(TEXTS).toarray()
+    monkeypatch.setattr(counts_file, "_MAX_CHARS", 1000)
+    for number in range(50):
+        model.matrix(["ж" * 300 + str(number)])
+        assert sum(map(len, model._chunks.numbers)) <= 1000
+    np.testing.assert_array_equal(model.matrix(TEXTS).toarray(), expected)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.matrix(TEXTS).toarray(), expected)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from firth.nn import attention as module
-from firth.nn.attention import attend
+from firth.nn.attention import attend, with_bias
 from firth.nn.layers import growth, kept
 
 B, H, T, S, K = 3, 2, 5, 7, 4
@@ -126,3 +126,17 @@ def test_rotated_queries_in_half_precision() -> None:
     mixed = attend(query, key, value.bfloat16(), None, PROB)
     assert mixed.dtype == torch.bfloat16
     assert torch.isfinite(mixed).all()
+
+
+def test_a_hidden_row_under_a_bias_in_half_precision_is_no_nan() -> None:
+    """What hides a token is finite in each precision, also where a bias learns."""
+    tokens = torch.tensor([[True, True, False]])
+    for dtype in (torch.bfloat16, torch.float16):
+        bias = with_bias(
+            torch.zeros(1, H, 3, 3, requires_grad=True), (tokens[:, None, None, :] & torch.eye(3, dtype=torch.bool))
+        )
+        assert bias is not None
+        query, key, value = (torch.randn(1, H, 3, K, dtype=dtype) for _ in range(3))
+        mixed = attend(query, key, value, bias.to(dtype))
+        assert torch.isfinite(mixed).all()
+        torch.testing.assert_close(mixed[:, :, :2], value[:, :, :2])  # each of them sees itself alone

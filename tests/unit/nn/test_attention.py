@@ -95,14 +95,19 @@ def test_a_bias_that_learns() -> None:
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_half_precision_by_products() -> None:
+@pytest.mark.parametrize("view", ["all", "causal", "mask", "bias"])
+def test_half_precision_by_products(view: str) -> None:
     """While it learns, bfloat16 on a CPU takes another way; outputs and gradients are those of single precision."""
     torch.manual_seed(0)
     given = [torch.randn(2, 3, 5, 8) for _ in range(3)]
+    mask = None if view in ("all", "causal") else torch.rand(2, 1, 5, 5) > 0.4
+    if mask is not None:
+        mask = mask | torch.eye(5, dtype=torch.bool)
+        mask = mask if view == "mask" else torch.zeros(2, 1, 5, 5).masked_fill(~mask, float("-inf"))
     found: list[list[torch.Tensor]] = []
     for kind in (torch.float32, torch.bfloat16):
         parts = [part.clone().to(kind).requires_grad_() for part in given]
-        mixed = attend(parts[0], parts[1], parts[2])
+        mixed = attend(parts[0], parts[1], parts[2], mask, causal=view == "causal")
         mixed.float().square().sum().backward()
         found.append([mixed.float(), *(part.grad.float() for part in parts if part.grad is not None)])
     for exact, half in zip(*found, strict=True):

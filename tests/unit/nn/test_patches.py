@@ -53,7 +53,7 @@ def test_sinusoids_tell_rows_and_columns() -> None:
     assert len(torch.unique(table, dim=0)) == 12
 
 
-SMALL = SwinConfig(image_size=16, patch_size=2, embed_dim=8, depths=(2, 1), num_heads=(2, 2), window_size=4)
+SMALL = SwinConfig(image_size=16, patch_size=2, embedding_dim=8, depths=(2, 1), num_heads=(2, 2), window_size=4)
 
 
 def test_no_pixel_reaches_across_the_shift() -> None:
@@ -75,7 +75,7 @@ def test_local_start_looks_at_one_neighbour() -> None:
     network.start(torch.Generator())
     block = network.stages[0].blocks[0]
     assert isinstance(block, WindowBlock)
-    bias = block.mask(8, 8, 1)[0]  # [heads, 16, 16]
+    bias = block.mask(8, 8)[0]  # [heads, 16, 16]
     middle = 1 * 4 + 1
     assert int(bias[0, middle].argmax()) == middle
     assert int(bias[1, middle].argmax()) == middle - 4  # the one above

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from firth.nn.layers import pool_owned, pool_packed, pool_tokens
+from firth.nn.layers import pool_owned, pool_tokens
+from firth.nn.sentences import pool_sequences
 
 HIDDEN = torch.tensor([[1.0, -2.0], [3.0, -4.0], [5.0, 6.0]])
 WANTED = {
@@ -16,7 +17,7 @@ WANTED = {
 
 @pytest.mark.parametrize("pool", WANTED)
 def test_sequences_end_to_end(pool: str) -> None:
-    assert pool_packed(HIDDEN, [2, 0, 1], pool).tolist() == WANTED[pool]
+    assert pool_sequences(HIDDEN, [2, 0, 1], [pool]).tolist() == WANTED[pool]
 
 
 @pytest.mark.parametrize("pool", WANTED)

@@ -102,7 +102,7 @@ def test_dropped_weights_only_while_training() -> None:
 
 
 def test_the_model_has_it() -> None:
-    config = RecurrentConfig(vocab_size=9, cell="lstmp", embed_dim=4, hidden_dim=6, num_layers=2)
+    config = RecurrentConfig(vocab_size=9, cell="lstmp", embedding_dim=4, hidden_dim=6, num_layers=2)
     assert config.num_cells == 24
     model = Recurrent(config)
     assert [layer.hidden_dim for layer in model.stack.directions()] == [6, 4]

@@ -73,6 +73,35 @@ def test_fused_loss_is_cross_entropy(rows: int, tied: bool, monkeypatch: pytest.
     assert torch.equal(hits, scores.argmax(-1) == labels)
 
 
+def test_a_large_vocabulary_in_float16() -> None:
+    """Scores before they are divided by their sum are larger than its largest number."""
+    hidden, table = torch.zeros(2, 4, requires_grad=True), torch.ones(100_000, 4, requires_grad=True)
+    with torch.autocast("cpu", torch.float16):
+        softmax.cross_entropy_sum(hidden, table, None, torch.tensor([0, 1])).backward()
+    assert hidden.grad is not None
+    assert hidden.grad.abs().max() < 1e-2  # all rows of the table are the same
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_fused_loss_under_autocast(half: torch.dtype, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products in it, part by part: loss and gradients are those of float32 up to its rounding."""
+    monkeypatch.setattr(softmax, "_HALF_ROWS", 3)
+    monkeypatch.setattr(softmax, "_HALF_SCORES", 1)
+    torch.manual_seed(0)
+    hidden, table = torch.randn(7, 16, requires_grad=True), torch.randn(10, 16, requires_grad=True)
+    bias, labels = torch.randn(10, requires_grad=True), torch.randint(10, (7,))
+    wanted = [hidden, table, bias]
+    plain = functional.cross_entropy(hidden @ table.t() + bias, labels, reduction="sum", label_smoothing=smoothing)
+    with torch.autocast("cpu", half):
+        fused = softmax.cross_entropy_sum(hidden, table, bias, labels, smoothing)
+    assert fused.dtype == torch.float32
+    torch.testing.assert_close(fused, plain, rtol=0.01, atol=0)
+    for one, two in zip(torch.autograd.grad(fused * 3, wanted), torch.autograd.grad(plain * 3, wanted), strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, two, rtol=0.03, atol=0.05)
+
+
 def test_equal_scores_are_no_hits() -> None:
     """The first of the likeliest counts, as argmax has it."""
     labels = torch.tensor([0, 1, 6])

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firth.core.run import CorpusRecord, Run, RunRecord
+from firth.core.record import CorpusRecord, RunRecord
+from firth.core.run import Run
 from firth.reports.card import write_card
 from firth.reports.page import Dot, heat_map, line_chart, line_figure, page, scatter_chart
 from firth.reports.words import chinese, in_both_languages, reflowing
@@ -57,7 +58,7 @@ def test_both_languages_stand_in_a_page() -> None:
     body = "<h2>Training loss</h2><td>loss</td><pre>loss</pre><svg><text x='1'>held-out</text></svg><h2>mine</h2>"
     found = in_both_languages(body)
     assert '<h2><span class="en">Training loss</span><span class="zh" lang="zh">训练损失</span></h2>' in found
-    assert '<tspan class="zh" lang="zh">验证集</tspan>' in found
+    assert '<tspan class="zh" lang="zh">留出部分</tspan>' in found
     assert "<td>loss</td><pre>loss</pre>" in found  # what is the user's stays
     assert "<h2>mine</h2>" in found
     assert chinese("Dev macro_f1") == "开发集宏平均 F1"
@@ -114,3 +115,21 @@ def test_a_card_says_what_how_and_from_what(tmp_path: Path) -> None:
     assert "/home" not in card
     assert "firth fill mine x" in card
     assert "AutoModel.from_pretrained('mine')" in card
+    write_card(Run.create(tmp_path / "elmo", record.replace(model="elmo", recipe="elmo-tiny")))
+    assert "AutoModel" not in (tmp_path / "elmo" / "README.md").read_text(encoding="utf-8")  # no model of transformers'
+
+
+def test_charts_are_named_in_both_languages() -> None:
+    """A label has one language, so a paragraph that is heard and not seen names the picture."""
+    shown = page("x", line_figure({"loss": [(1, 2.0), (2, 1.0)]}, "step", "loss"))
+    assert "aria-label=" not in shown
+    assert (
+        '<p class="unseen"><span class="en">loss by step</span><span class="zh" lang="zh">各步的损失</span></p>'
+        in shown
+    )
+    names = [
+        f"{up} by {across}" for up, across in [("learning rate", "step"), ("tokens/s", "step"), ("perplexity", "step")]
+    ]
+    assert all(
+        chinese(name) for name in [*names, "accuracy by labelled examples", "attention", "7 topics of 1,200 documents"]
+    )

@@ -10,6 +10,7 @@ import pytest
 import firth
 from firth.core.errors import FirthError
 from firth.retrieval.topics import find_duplicates, find_topics, topic_words
+from firth.retrieval.words import whole_words
 
 WORDS = {
     "sea": "boat harbour wave sailor anchor".split(),
@@ -43,6 +44,23 @@ def test_clusters_are_the_groups() -> None:
     assert found.places_N2.shape == (90, 2)
     with pytest.raises(FirthError, match="too few for topics"):
         find_topics(texts[:6], rows[:6])
+
+
+def test_chinese_topics_are_named_by_whole_words() -> None:
+    """Words of three characters in text without spaces, not pieces of them."""
+    groups = (("图书馆", "阅览室", "管理员"), ("足球赛", "运动员", "教练员"))
+    random = np.random.default_rng(3)
+    texts = ["我们在" + "和".join(random.permutation(groups[n % 2])) + "。" for n in range(40)]
+    rows = np.eye(2, 8)[[n % 2 for n in range(40)]] + 0.1 * random.standard_normal((40, 8))
+    found = find_topics(texts, rows.astype(np.float32))
+    named = [set(topic.words) for topic in found.topics if topic.number >= 0]
+    assert len(named) == 2
+    assert {"图书馆"} <= named[0] | named[1]
+    pairs = {word[place : place + 2] for some in groups for word in some for place in range(2)}
+    whole = {word for some in groups for word in some}
+    cut = {word for text in texts for word in whole_words(text)}
+    assert (named[0] | named[1]) & pairs <= cut - whole  # only where the segmenter itself cuts so
+    assert "书馆" not in named[0] | named[1]
 
 
 def test_class_based_tfidf() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
+from firth.core.types import unit_rows
 from firth.retrieval import store
-from firth.retrieval.exact import unit_rows
 from firth.retrieval.search import SearchIndex
 from sample_text import english
 
@@ -37,6 +37,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_exact_search_is_a_matrix_product(vectors: Path, texts: Path, tmp_path: Path) -> None:
     firth.index(texts, tmp_path / "index", model=vectors, layout="line")
     lines, model = texts.read_text(encoding="utf-8").splitlines(), firth.load(vectors)
@@ -56,26 +57,43 @@ def test_exact_search_is_a_matrix_product(vectors: Path, texts: Path, tmp_path: 
             assert hit.score == pytest.approx(0.5 * (words.get(hit.id, 0) + near.get(hit.id, 0)))
 
 
+@pytest.mark.slow
 def test_graphs_find_nearly_the_same(
     vectors: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("usearch")
+    for name, value in (("_SMALL", 64), ("_TOGETHER", 2), ("_GRAPHED", 200)):
+        monkeypatch.setattr(store, name, value)
+    monkeypatch.setattr("firth.retrieval.build._COMMITTED", 44)
     firth.index(texts, tmp_path / "exact", model=vectors, layout="line")
     firth.index(texts, tmp_path / "graph", model=vectors, layout="line", exact_up_to=100)
     exact, graph = (SearchIndex(tmp_path / name, firth.load) for name in ("exact", "graph"))
-    assert all(part.graph is None for part in exact.state.parts)
-    assert all(part.graph is not None for part in graph.state.parts)
+    assert not exact.state.graphs
+    covered = [name for one in graph.record.graphs for name in one.parts]
+    assert len(graph.state.graphs) >= 2
+    assert any(len(one.parts) > 1 for one in graph.record.graphs)
+    assert sorted(covered) == sorted(part.file.name for part in graph.record.parts if part.passages >= 64)
+    assert len(covered) < len(graph.record.parts)
     asked = [english(5000 + n) for n in range(30)]
     pairs = list(zip(exact.rank(asked, mode="vectors"), graph.rank(asked, mode="vectors"), strict=True))
     assert np.mean([len(set(one) & set(other)) / 10 for one, other in pairs]) > 0.95
     firth.index([], tmp_path / "graph", delete=[pairs[0][0][0]])
     assert pairs[0][0][0] not in graph.rank(asked[:1], mode="vectors")[0]
+    many = [f"{texts}:{number}" for number in range(95, 160) if f"{texts}:{number}" != pairs[0][0][0]]
+    for name in ("exact", "graph"):  # a part is written again, and so is the graph that has it
+        firth.index([], tmp_path / name, delete=many)
+    lists = [index.rank(asked[1:], mode="vectors") for index in (exact, graph)]
+    assert np.mean([len(set(one) & set(other)) / 10 for one, other in zip(*lists, strict=True)]) > 0.95
+    assert {name for one in graph.record.graphs for name in one.parts} <= {
+        part.file.name for part in graph.record.parts
+    }
     monkeypatch.setitem(sys.modules, "usearch.index", None)  # not installed: the same index, exactly
     plain = SearchIndex(tmp_path / "graph", firth.load)
-    assert all(part.graph is None for part in plain.state.parts)
+    assert not plain.state.graphs
     assert plain.rank(asked[1:], mode="vectors")[0] == exact.rank(asked[1:], mode="vectors")[0]
 
 
+@pytest.mark.slow
 def test_readers_while_documents_are_added(
     vectors: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,12 +144,15 @@ def test_one_writer_at_a_time(vectors: Path, texts: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["part-*.safetensors", "gone-*.safetensors", "graph-*.usearch"])
-def test_a_damaged_file_is_named(vectors: Path, texts: Path, tmp_path: Path, kind: str) -> None:
+def test_a_damaged_file_is_named(
+    vectors: Path, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     pytest.importorskip("usearch")
+    monkeypatch.setattr(store, "_SMALL", 100)
     out = tmp_path / "index"
     firth.index(texts, out, model=vectors, layout="line", exact_up_to=100)
     firth.index([], out, delete=f"{texts}:5")
-    named = {one.name for part in store.read_record(out).parts for one in part.files}
+    named = {one.name for one in store.read_record(out).files}
     path = next(path for path in out.glob(kind) if path.name in named)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

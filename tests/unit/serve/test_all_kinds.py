@@ -21,7 +21,7 @@ KINDS: dict[str, tuple[str, str, list[str]]] = {
         "words_folder",
         ["filters=[[1,4],[3,8]]", "projection_dim=8", "cell_dim=16", "seq_len=12"],
     ),
-    "recurrent": ("lstm-lm", "corpus_folder", ["num_layers=1", "hidden_dim=32", "embed_dim=24", "seq_len=8"]),
+    "recurrent": ("lstm-lm", "corpus_folder", ["num_layers=1", "hidden_dim=32", "embedding_dim=24", "seq_len=8"]),
     "xlnet": ("xlnet-tiny", "corpus_folder", [*SMALL, "memory_len=8"]),
     "translator": (
         "transformer-tiny",

@@ -22,7 +22,15 @@ from image_samples import bars, make_folder
 
 PNG = {"content-type": "image/png"}
 VIT = ["hidden_dim=32", "num_layers=2", "num_heads=2", "ffn_dim=64", "steps=2", "batch_size=8", "evaluations=1"]
-SWIN = ["embed_dim=16", "depths=[2,1]", "num_heads=[2,2]", "window_size=4", "steps=2", "batch_size=8", "evaluations=1"]
+SWIN = [
+    "embedding_dim=16",
+    "depths=[2,1]",
+    "num_heads=[2,2]",
+    "window_size=4",
+    "steps=2",
+    "batch_size=8",
+    "evaluations=1",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """The language that a model reads, explanations, neighbours by layer, suggestions, and answers in parts."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,14 @@ import pytest
 from starlette.testclient import TestClient
 from test_runs import RECORD, write
 
+import firth.serve
 from firth.core.run import Run
+from firth.data.labelled import read_texts
+from firth.serve.inspection import entity_facts
 from firth.serve.models import language_of
 from firth.serve.runs import run_row
 from firth.tasks.report import entity_errors
+from firth.tokenizers.pieces import unknown_warning
 from sample_text import english
 
 
@@ -22,6 +28,15 @@ def test_the_language_of_texts() -> None:
     assert language_of(chinese) == "zh"
     assert language_of([*english[:2], *chinese]) is None
     assert language_of(["Der König ist hier.", "Ein Hund und eine Katze."]) is None
+
+
+def test_the_page_knows_the_warning_of_the_server() -> None:
+    """It says it in Chinese by its pattern."""
+    script = Path(firth.serve.__file__).parent / "page" / "words" / "server.js"
+    (pattern,) = re.findall(r'\["(\^.*% of the tokens.*)", ', script.read_text(encoding="utf-8"))
+    found = re.match(pattern.replace("\\\\", "\\"), unknown_warning(0.67) or "")
+    assert found is not None
+    assert found[1] == "67"
 
 
 def test_entity_errors_have_a_kind() -> None:
@@ -74,3 +89,57 @@ def test_a_classifier_explains_and_suggests(client: TestClient) -> None:
 def test_only_classifiers_are_asked(client: TestClient, route: str) -> None:
     body = {"text": "a", "model": "bert"} if route == "/explain" else {"texts": ["a"], "model": "bert"}
     assert client.post(route, json=body).status_code == 422
+
+
+def test_labels_are_appended_to_a_table(start: Callable[..., TestClient], tmp_path: Path) -> None:
+    """Quotes stay, tabs and lines become spaces: what firth finetune reads. A table of something else is left alone."""
+    table = tmp_path / "labels.tsv"
+    client = start(labels=table)
+    assert client.get("/models").json()["models"][0]["labels_file"] == "labels.tsv"
+    first = [{"text": 'a "fine"\tfilm', "label": "good"}, {"text": "two\nlines", "label": "bad"}]
+    assert client.post("/labelled", json={"rows": first}).json() == {"file": "labels.tsv", "rows": 2}
+    table.write_text(table.read_text(encoding="utf-8").rstrip("\n"), encoding="utf-8")  # as some editors leave it
+    client.post("/labelled", json={"rows": [{"text": "more", "label": "good"}]})
+    found = [(one.text, one.label) for one in read_texts(str(table))]
+    assert found == [('a "fine" film', "good"), ("two lines", "bad"), ("more", "good")]
+    table.write_text("text\tlabel", encoding="utf-8")
+    client.post("/labelled", json={"rows": [{"text": "more", "label": "good"}]})
+    assert table.read_text(encoding="utf-8") == "text\tlabel\nmore\tgood\n"
+    table.write_bytes("text\tlabel\ncafé\tgood\n".encode("latin-1"))
+    assert "not in UTF-8" in client.post("/labelled", json={"rows": first}).text
+    table.write_text("id\tnumber\n1\t2\n", encoding="utf-8")
+    answer = client.post("/labelled", json={"rows": first})
+    assert answer.status_code == 422
+    assert "not the columns text and label" in answer.text
+    assert table.read_text(encoding="utf-8") == "id\tnumber\n1\t2\n"
+
+
+def test_no_table_no_labels(client: TestClient) -> None:
+    answer = client.post("/labelled", json={"rows": [{"text": "a", "label": "b"}]})
+    assert answer.status_code == 422
+    assert "--labels FILE.tsv" in answer.text
+    assert client.post("/labelled", json={"rows": []}).status_code == 422
+
+
+def test_entities_by_type_and_errors_by_kind() -> None:
+    """Worked by hand: one right, one with another type, one too long, one missed, one invented."""
+    rows = [
+        {"words": "Anna met Bo in Rome".split(), "true": ["B-PER", "O", "B-PER", "O", "B-LOC"]},
+        {"words": "old New York is big".split(), "true": ["O", "B-LOC", "I-LOC", "O", "O"]},
+        {"words": "Ada ran home".split(), "true": ["B-PER", "O", "O"]},
+    ]
+    guesses = [["B-PER", "O", "B-LOC", "O", "O"], ["B-LOC", "I-LOC", "I-LOC", "O", "O"], ["B-PER", "O", "B-LOC"]]
+    found = entity_facts([{**row, "tags": tags} for row, tags in zip(rows, guesses, strict=True)])
+    assert found is not None
+    assert found["sentences"] == 3
+    scores = {one["type"]: (one["true"], one["guessed"], one["recall"]) for one in found["types"]}  # type: ignore[attr-defined]
+    assert scores == {"PER": (3, 2, pytest.approx(2 / 3)), "LOC": (2, 3, 0.0)}
+    errors = {one["kind"]: one["examples"] for one in found["errors"]}  # type: ignore[attr-defined]
+    assert errors == {
+        "missed": ["Rome (LOC)"],
+        "invented": ["home (LOC)"],
+        "type": ["Bo: PER → LOC"],
+        "border": ["New York → old New York (LOC)"],
+    }
+    assert entity_facts([{"words": ["a"], "true": ["NOUN"], "tags": ["VERB"]}]) is None
+    assert entity_facts([]) is None

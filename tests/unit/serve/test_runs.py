@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, TaskRecord, TaskResult
+from firth.core.record import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult
+from firth.core.run import Run
 from firth.serve.runs import run_summary
 
 RECORD = RunRecord(

@@ -22,7 +22,7 @@ TEXTS = ["The old doctor found a broken clock.", "An apple!"]
 def models(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ServedModels:
     folder = tmp_path_factory.mktemp("served") / "sentences"
     shutil.copytree(run_folder, folder)
-    config = SentenceConfig(pooling=("cls",), prompts={"query": "question: "})
+    config = SentenceConfig(pool=("cls",), prompts={"query": "question: "})
     SentenceModules(config, nn.Sequential(Normalize())).save(folder, 32)
     return load_models([folder])
 

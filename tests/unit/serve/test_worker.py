@@ -12,6 +12,7 @@ import torch
 from firth.core.types import between_slices
 from firth.models.shared.model import Model, Translated
 from firth.serve import schemas as bodies
+from firth.serve.answers import ServedFacts
 from firth.serve.endpoints import ENDPOINTS
 from firth.serve.guard import Problem, ServeSettings
 from firth.serve.models import Served
@@ -131,7 +132,8 @@ def test_many_translations_are_several_jobs() -> None:
         def translations(self, texts: Any, beams: int = 5, nbest: int = 1, **settings: Any) -> list[list[Translated]]:
             return [[Translated(text.upper(), -1.0, -1.0)] for text in texts]
 
-    served = Served("mt", cast(Any, Upper()), [], {}, cast(Any, {}), Path(), None, [])
+    facts = ServedFacts(name="mt", kind="translator", abilities=(), dim=8, parameters=0)
+    served = Served("mt", cast(Any, Upper()), facts, cast(Any, {}), Path(), None, [])
     texts = [f"text {number}" for number in range(40)]
     (endpoint,) = (one for one in ENDPOINTS if one.path == "/translate")
     counts = []

@@ -72,6 +72,7 @@ def test_padding_is_never_pointed_at(bert_reader: TextReader) -> None:
     assert (outputs[0][:, :, short:] < -1e30).all()
 
 
+@pytest.mark.slow
 def test_toy_answers_are_found(train: Train) -> None:
     examples = questions(30)
     model, trainable = train("answer", examples, examples, epochs=60)

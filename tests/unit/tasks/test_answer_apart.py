@@ -11,11 +11,12 @@ import firth
 from firth.core.errors import FirthError
 from firth.data.labelled import Answer, AnswerExample
 from firth.models.shared.static import ScratchModel
-from firth.tasks.answer import AnswerApart, ComparingNetwork
+from firth.tasks.answer import AnswerApart
 from firth.tasks.config import TaskConfig
 from firth.tasks.data import build_data
 from firth.tasks.finetune import default_settings, load_base, train_model
 from firth.tasks.model import TaskModel, build_task
+from firth.tasks.network import ComparingNetwork
 from task_text import questions, write, write_vectors
 
 WORDS = ["who", "found", "a", "map", "the", "nurse", "sold", "clock", ".", "?"]
@@ -154,6 +155,7 @@ def trained(base: str, tmp_path: Path) -> TaskModel:
     return model
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_learned(tmp_path: Path) -> None:
     """Passages that were not seen, a third of them without an answer."""
     model = trained("scratch", tmp_path)

@@ -10,15 +10,19 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.run import CandidateResult, Run, TaskResult
+from firth.core.record import CandidateResult, TaskResult
+from firth.core.run import Run
 from firth.core.types import Prediction
 from firth.models.shared.model import Model
+from firth.models.shared.static import ScratchModel
 from firth.tasks import candidates as candidates_file
 from firth.tasks.candidates import fit_best
+from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import CountsTask, fit_counts, fit_frozen, head_model, text_features
-from firth.tasks.data import build_data
+from firth.tasks.data import TaskData, build_data
 from firth.tasks.finetune import default_settings, train_model
+from firth.tasks.judging import Fitted, Judge, Tried
 from firth.tasks.linear import softmax, stratified_folds
 from firth.tasks.model import TaskModel
 from firth.tasks.scores import added, fit_weights, normalised, rescaled
@@ -90,7 +94,7 @@ def test_classes_are_chosen_by_calibrated_likelihood() -> None:
     config = data.configured(TaskConfig())
     choice = candidates_file._Choice(config, lambda config: Model(), data, Path(), None, None, None)
 
-    def model(name: str, chance: float, wrong: int) -> candidates_file._Tried:
+    def model(name: str, chance: float, wrong: int) -> Tried:
         labels = [str(example.label) for example in data.train]
         found = {}
         for number, label in enumerate(labels):
@@ -98,14 +102,14 @@ def test_classes_are_chosen_by_calibrated_likelihood() -> None:
             other = "en" if label == "zh" else "zh"
             guessed = label if own > 0.5 else other
             found[number] = {"label": guessed, "probabilities": {label: own, other: 1 - own}}
-        return candidates_file._Tried(name, found, lambda: None)  # type: ignore[arg-type, return-value]
+        return Tried(name, found, lambda: None)  # type: ignore[arg-type, return-value]
 
     tried = [model("counts", 0.6, 4), model("linear", 0.999, 8), model("tuned", 0.9, 4)]
-    ranks = choice._ranks(tried, [0.9, 0.8, 0.9])
+    ranks = choice.judge.ranks(tried, [0.9, 0.8, 0.9])
     assert ranks[0] == pytest.approx(ranks[2], abs=0.02)  # the same once they are calibrated
     assert ranks[1] < ranks[0]
     assert "log-likelihood" in tried[0].note
-    fitted = candidates_file.Fitted(_Rescaled(), [], {}, 0.0, {})  # type: ignore[arg-type]
+    fitted = Fitted(_Rescaled(), [], {}, 0.0, {})  # type: ignore[arg-type]
     choice._calibrate(fitted, tried[1])
     assert fitted.calibration is not None
     assert fitted.calibration.factor < 0.5
@@ -134,6 +138,7 @@ def test_a_model_is_rescaled_in_its_last_layer(make: Any, run_folder: Path, tmp_
             assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("best", ["counts", "linear", "contrastive", "tuned"])
 @pytest.mark.parametrize("dev", [True, False])
 def test_what_is_chosen_is_saved(
@@ -142,9 +147,8 @@ def test_what_is_chosen_is_saved(
     """A base that was tuned for a candidate that lost leaves no trace in the one that won."""
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
     monkeypatch.setattr(candidates_file, "_FEW", 10)
-    monkeypatch.setattr(
-        candidates_file._Choice, "_ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some]
-    )
+    monkeypatch.setattr(Judge, "behind", lambda *_: "")
+    monkeypatch.setattr(Judge, "ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some])
     monkeypatch.setattr(candidates_file._Choice, "_add_counts", lambda *_: None)
     paths = files(tmp_path, "classify", 20, 8)
     if not dev:
@@ -225,15 +229,16 @@ def test_a_class_that_is_never_predicted_is_named(
     """By finetune, evaluate and the report."""
     from firth.cli.main import main
 
-    def blind(self: CountsTask, examples: Any) -> Any:
-        return np.tile([0.9, 0.1], (len(examples), 1))
+    def blind(config: TaskConfig, scores_NK: Any) -> Any:
+        return np.tile([0.9, 0.1], (len(scores_NK), 1))
 
-    monkeypatch.setattr(CountsTask, "outputs", blind)
+    monkeypatch.setattr("firth.tasks.counts.outputs_of_scores", blind)
     paths = files(tmp_path, "classify", 20, 10)
     words = ["--train", str(paths["train"]), "--dev", str(paths["dev"]), "--out", str(tmp_path / "run")]
     main(["finetune", "classify", "--base", "counts", *words])
     said = capsys.readouterr().out
     assert "warning: 'zh' is never predicted, but 5 have it" in said
+    assert "warning: only 10 examples were judged" in said
     assert "zh is never predicted" in (tmp_path / "run" / "report.html").read_text()
     main(["evaluate", str(tmp_path / "run"), "--data", str(paths["dev"])])
     assert "warning: 'zh' is never predicted" in capsys.readouterr().out
@@ -296,7 +301,7 @@ def test_counts_are_added_where_both_know_something(
 ) -> None:
     """The model that is kept says what both say together; it is the same after loading and after an export."""
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
-    monkeypatch.setattr(candidates_file, "_better", lambda gains: True)
+    monkeypatch.setattr(candidates_file, "better", lambda gains: True)
     paths = files(tmp_path, "classify", 40, 40)
     asked = [str(example.text) for example in texts(10, seed=1)]
     if not dev:
@@ -323,6 +328,7 @@ def test_counts_are_added_where_both_know_something(
             assert other["probabilities"] == pytest.approx(one["probabilities"], abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num", "folds", "tuned"), [(30, 5, False), (60, 3, True)])
 def test_all_candidates_are_judged_in_the_same_folds(
     num: int, folds: int, tuned: bool, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -330,20 +336,85 @@ def test_all_candidates_are_judged_in_the_same_folds(
     """Few examples in five folds and without plain tuning, more in three: nobody learns from more than another."""
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
     monkeypatch.setattr(candidates_file, "_FEW", 40)
+    monkeypatch.setattr(candidates_file, "copies_of", lambda examples: list(range(len(examples))))
+    monkeypatch.setattr(Judge, "behind", lambda *_: "")
     learned: list[int] = []
-    plain = candidates_file._Choice._outside
+    plain = candidates_file.judge_fold
 
-    def outside(self: Any, fold: int, train: Any) -> Any:
-        learned.append(int((self.folds_N != fold).sum()))
-        return plain(self, fold, train)
+    def judge_fold(base: Any, fold: Any, *more: Any) -> Any:
+        learned.append(int((~fold.outside_N).sum()))
+        return plain(base, fold, *more)
 
-    monkeypatch.setattr(candidates_file._Choice, "_outside", outside)
+    monkeypatch.setattr(candidates_file, "judge_fold", judge_fold)
     paths = files(tmp_path, "classify", num, 8)
     del paths["dev"]
     firth.finetune("classify", base=run_folder, **paths, out=tmp_path / "run")  # type: ignore[arg-type]
     assert set(learned) == {num - num // folds}
     assert len(learned) == folds * (1 + tuned)
     assert (tried(tmp_path / "run")["tuned"].score is not None) == tuned
+
+
+def judged(chances: dict[str, float], config: TaskConfig, data: TaskData) -> dict[int, Prediction]:
+    """Predictions that give each true label the chance of it in ``chances``, after "right" or "wrong" by its number."""
+    found: dict[int, Prediction] = {}
+    for number, label in enumerate(str(example.label) for example in data.train):
+        own = chances["wrong" if number % 10 < chances["share"] else "right"]
+        (other,) = set(config.labels) - {label}
+        found[number] = {"label": label if own > 0.5 else other, "probabilities": {label: own, other: 1 - own}}
+    return found
+
+
+def test_who_is_far_behind_is_given_up() -> None:
+    """After some folds, on the examples judged so far; never where all folds were asked for, nor on a handful."""
+    data = build_data("classify", texts(80), [])
+    config = data.configured(TaskConfig())
+    good = judged({"right": 0.9, "wrong": 0.2, "share": 1}, config, data)
+    bad = judged({"right": 0.9, "wrong": 0.2, "share": 5}, config, data)
+    folds = np.zeros(80, np.int64)
+    judge = Judge(config, data, folds)
+    judge.task = Classify(config, ScratchModel([], 1).reader())
+    best = [Tried("counts", good, lambda: None)]  # type: ignore[arg-type, return-value]
+    first = {number: bad[number] for number in range(40)}
+    assert judge.behind(first, best) == "0.500 there, counts 0.900"
+    assert judge.behind({number: good[number] for number in range(40)}, best) == ""
+    assert judge.behind({number: bad[number] for number in range(20)}, best) == ""
+    asked = Judge(config.replace(folds=4), data, folds)
+    asked.task = judge.task
+    assert asked.behind(first, best) == ""
+    fewer = Tried("tuned", {number: good[number] for number in range(20)}, lambda: None)  # type: ignore[arg-type, return-value]
+    assert judge.behind(first, [fewer]) == ""  # it was stopped earlier, so there is nothing to compare with
+    assert judge.behind(first, [fewer, *best]) == "0.500 there, counts 0.900"
+
+
+def test_what_was_given_up_is_not_kept(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
+    monkeypatch.setattr(Judge, "behind", lambda *_: "0.100 there, counts 0.900")
+    paths = files(tmp_path, "classify", 40, 8)
+    del paths["dev"]
+    firth.finetune("classify", base=run_folder, **paths, out=tmp_path / "run")  # type: ignore[arg-type]
+    found = tried(tmp_path / "run")
+    assert found["contrastive"].note == "given up after fold 1 of 5: 0.100 there, counts 0.900"
+    assert found["contrastive"].score is None
+    assert found["counts"].chosen or found["linear"].chosen
+
+
+def test_the_report_without_a_dev_file_is_about_the_folds(vectors: Path, tmp_path: Path) -> None:
+    """Confusions, reliability, errors and labels that are probably wrong, of training examples that were not learned from."""
+    some = texts(80)
+    wrong = {number: "en" if some[number].label == "zh" else "zh" for number in (4, 31)}
+    noisy = [replace(one, label=wrong.get(number, one.label)) for number, one in enumerate(some)]
+    train = write(tmp_path / "t", noisy)
+    firth.finetune("classify", base=vectors, train=train, out=tmp_path / "run", candidates=("counts", "linear"))
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    for said in ("No dev file", "Confusions", "Reliability", "Worst errors", "Labels that are probably wrong"):
+        assert said in report
+    lines = (tmp_path / "run" / "suspects.tsv").read_text(encoding="utf-8").splitlines()
+    assert lines[0].split("\t") == ["where", "label", "likely", "wrong_probability", "text", "second"]
+    assert lines[1:]
+    assert {line.split("\t")[4] for line in lines[1:]} <= {noisy[number].text for number in wrong}
+    said = Run.open(tmp_path / "run").record.notes["probably wrong labels"]
+    assert said == f"{len(lines) - 1}, listed in suspects.tsv"
+    assert len((tmp_path / "run" / "dev.jsonl").read_text(encoding="utf-8").splitlines()) == 80
 
 
 def test_contrastive_needs_the_linear_model() -> None:

@@ -9,7 +9,10 @@ import pytest
 from firth.core.errors import FirthError
 from firth.data.labelled import Answer, AnswerExample, TagExample, TextExample
 from firth.tasks.checking import Check, Problem, _screen_width, check_examples, check_lines
-from firth.tasks.suspects import find_suspects, suspect_labels
+from firth.tasks.config import TaskConfig
+from firth.tasks.judging import suspect_labels, suspects_of
+from firth.tasks.scores import normalised, wrong_chances
+from firth.tasks.suspects import find_suspects
 
 
 def texts(*pairs: tuple[str, str | float | None], name: str = "train.tsv") -> list[TextExample]:
@@ -76,6 +79,28 @@ def test_labels_that_are_probably_wrong() -> None:
     assert find_suspects(shuffled) == []  # nothing is known, so nothing is suspected
 
 
+def test_several_labels_in_a_cell_are_seen() -> None:
+    names = ["news", "sport", "art", "news;sport", "art; news"] * 4
+    problems = check_examples(texts(*((f"text {number}", name) for number, name in enumerate(names)))).problems
+    (found,) = [one for one in problems if "made of others" in one.what]
+    assert found.count == 2
+    assert '--label-separator ";"' in found.remedy
+    for name, seen in (("news;sport", 1), ("news/sport", 0), ("news;weather", 0)):  # one such label
+        problems = check_examples(texts(*((f"{n}", one) for n, one in enumerate(["news", "sport", name] * 5)))).problems
+        assert len([one for one in problems if "made of others" in one.what]) == seen
+    plain = ["news", "sport", "rock/pop", "and/or"] * 5
+    problems = check_examples(texts(*((f"text {number}", name) for number, name in enumerate(plain)))).problems
+    assert not [one for one in problems if "made of others" in one.what]
+
+
+def test_labels_that_differ_in_capitals_are_seen() -> None:
+    names = ["Good", "good", "bad", "not bad", "good"] * 3
+    problems = check_examples(texts(*((f"text {number}", name) for number, name in enumerate(names)))).problems
+    (found,) = [one for one in problems if "capitals" in one.what]
+    assert found.what.endswith("'Good' and 'good'")
+    assert (found.count, found.first) == (2, "train.tsv:1")
+
+
 def test_a_label_for_every_example_is_refused() -> None:
     """A column of numbers was taken for the labels."""
     check = check_examples([TextExample(f"text {number}", None, str(number)) for number in range(12)])
@@ -84,13 +109,58 @@ def test_a_label_for_every_example_is_refused() -> None:
         check.refuse()
 
 
-def test_suspects_are_ranked_by_odds() -> None:
-    """Calibrated odds of the likely label against the own one, at least 3; the highest first."""
-    sure, doubtful = [0.97, 0.02, 0.01], [0.4, 0.35, 0.25]
-    outside = np.asarray([sure] * 30 + [doubtful] * 10 + [[0.02, 0.97, 0.01], [0.1, 0.7, 0.2]])
-    found = suspect_labels(outside, np.zeros(42, np.int64), ["a", "b", "c"])
-    assert [(one.number, one.likely) for one in found] == [(40, "b"), (41, "b")]
-    assert found[0].likely_prob / found[0].label_prob > found[1].likely_prob / found[1].label_prob >= 3
+def test_wrong_labels_are_told_from_hard_texts() -> None:
+    """Labels drawn from the probabilities that are given: none is wrong, however unlikely some are. With a share of other
+    labels at random the share is found again, and so many are suspected as are wrong."""
+    draws = np.random.default_rng(0)
+    logs = normalised(2.5 * draws.normal(size=(3000, 4)))
+    targets = np.asarray([draws.choice(4, p=np.exp(row)) for row in logs])
+    wrong, share = wrong_chances(logs, targets)
+    assert share < 0.02
+    assert (wrong >= 0.5).sum() < 20
+    planted = draws.random(3000) < 0.2
+    noisy = np.where(planted, (targets + draws.integers(1, 4, 3000)) % 4, targets)
+    wrong, share = wrong_chances(logs, noisy)
+    assert share == pytest.approx(0.2, abs=0.04)
+    assert wrong[planted].mean() > 2 * wrong[~planted].mean()
+    assert wrong.mean() == pytest.approx(planted.mean(), abs=0.04)  # the chances are shares
+
+
+def test_the_chance_of_a_wrong_label_by_hand() -> None:
+    """e / (K - 1) of each other label against 1 - e of its own, at the e that is found."""
+    outside = np.asarray([[0.99, 0.007, 0.003]] * 60 + [[0.002, 0.99, 0.008], [0.1, 0.7, 0.2]])
+    targets = np.zeros(62, np.int64)
+    found = suspect_labels(outside, targets, ["a", "b", "c"])
+    assert [(one.number, one.likely) for one in found][:1] == [(60, "b")]
+    assert all(one.wrong_prob >= 0.5 for one in found)
+    wrong, share = wrong_chances(np.log(outside), targets)
+    assert wrong[0] < 0.01 < wrong[61] < wrong[60]
+    assert 0.01 < share < 0.1
+
+
+def test_labels_of_one_or_two_different_texts_are_not_suspected() -> None:
+    """Nothing is known of a label outside of the folds where its texts are."""
+    targets = np.asarray([0] * 200 + [1] * 3 + [2] * 3)
+    outside = np.full((206, 3), 0.002)
+    outside[np.arange(206), targets % 2] = 0.996
+    outside[200:203] = [0.996, 0.002, 0.002]
+    copies = [*range(204), 204, 204]  # the third label has two different texts
+    assert {one.number for one in suspect_labels(outside, targets, ["a", "b", "c"], copies)} == {200, 201, 202}
+    assert len(suspect_labels(outside, targets, ["a", "b", "c"])) == 6
+    again = [TextExample(["good", "bad"][number % 2], None, "ab"[number % 2]) for number in range(40)]
+    assert find_suspects(again) == []
+
+
+def test_suspects_of_a_training_keep_their_numbers() -> None:
+    examples = [TextExample(f"text {number}", None, "ab"[number % 2]) for number in range(60)]
+    examples[7] = TextExample("text 7", None, "a")
+    found = {
+        number: {"label": "ab"[number % 2], "probabilities": {"ab"[number % 2]: 0.95, "ba"[number % 2]: 0.05}}
+        for number in range(1, 60)
+    }
+    config = TaskConfig(task="classify", labels=("a", "b"))
+    assert [(one.number, one.likely) for one in suspects_of(config, examples, found)] == [(7, "b")]
+    assert suspects_of(config, examples, {}) == []
 
 
 def test_one_label_teaches_nothing() -> None:

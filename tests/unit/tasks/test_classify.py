@@ -68,6 +68,7 @@ def test_a_small_bert_learns_30_sentences(train: Train) -> None:
     assert [found["label"] for found in model.predict_examples(examples)] == [one.label for one in examples]
 
 
+@pytest.mark.slow
 def test_pairs_are_learned(train: Train) -> None:
     examples = pairs(24)
     model, _ = train("classify", examples, epochs=90)
@@ -75,6 +76,7 @@ def test_pairs_are_learned(train: Train) -> None:
     assert np.mean([guess["label"] == one.label for guess, one in zip(found, examples, strict=True)]) > 0.9
 
 
+@pytest.mark.slow
 def test_scores_are_learned(train: Train) -> None:
     examples = scores(24)
     model, _ = train("score", examples, epochs=40)  # the order is right long before the numbers are

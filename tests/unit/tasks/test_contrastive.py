@@ -10,8 +10,10 @@ import firth
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import frozen_config
 from firth.tasks.data import build_data
-from firth.tasks.finetune import class_batches, pair_loss, train_contrastive
+from firth.tasks.finetune import WINDOW, Contrastive, class_batches, pair_loss, train_contrastive
+from firth.tasks.model import build_model
 from firth.tasks.scores import calibration_error, error_of, fit_factor, log_probs, normalised, rescaled
+from firth.tasks.training import Item, frame_row
 from task_text import texts
 
 
@@ -44,6 +46,27 @@ def test_batches_hold_two_texts_of_a_class() -> None:
     first, again = (class_batches([0, 1, 1], 4, 8, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert np.bincount(np.asarray([0, 1, 1])[first[0]]).tolist() == [4, 4]
+
+
+def test_long_texts_are_read_by_windows(run_folder: Path) -> None:
+    """A stretch of the text between the special tokens, another one in another batch; short texts whole."""
+    data = build_data("classify", texts(24), [])
+    config = frozen_config(data.configured(TaskConfig()), "mean", "last").replace(tune=True)
+    model = build_model(config, firth.load(run_folder), False)
+    trainable = Contrastive(config, model.task, model.network, data.train, 3)
+    frame, long = model.network.reader.frame, np.arange(1000, 1000 + 3 * WINDOW)
+    item = Item((frame_row(frame, long, None, np.arange(len(long))),), 0, 0)
+    starts = set()
+    for number in range(8):
+        (row,) = trainable._window(item, frame, np.random.default_rng(number)).rows
+        inner = row.ids[len(frame.before) : len(row.ids) - len(frame.after)]
+        assert inner.tolist() == list(range(inner[0], inner[0] + WINDOW))
+        assert row.ids[: len(frame.before)].tolist() == list(frame.before)
+        starts.add(int(inner[0]))
+    assert len(starts) > 3
+    short = trainable.items[0]
+    assert trainable._window(short, frame, np.random.default_rng(0)) is short
+    np.testing.assert_array_equal(trainable.batch(1).arrays["ids"], trainable.batch(1).arrays["ids"])
 
 
 def test_texts_of_a_class_come_closer(run_folder: Path, tmp_path: Path) -> None:

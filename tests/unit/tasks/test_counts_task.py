@@ -15,7 +15,7 @@ from firth.models.counts.model import (
     CHINESE_WORDS_WEIGHT,
     WORDS_WEIGHT,
     CountsModel,
-    character_ngrams,
+    chunk_ngrams,
     cut_text,
     word_ngrams,
 )
@@ -26,6 +26,11 @@ from firth.tokenizers.words import has_han
 from task_text import files, texts
 
 ASKED = ["The doctor found a map.", "老师看见了书。", "", "🙂", "an unknown farmer"]
+
+
+def character_ngrams(text: str) -> list[str]:
+    """Those of all chunks of a text."""
+    return [ngram for chunk in cut_text(text)[1] for ngram in chunk_ngrams(chunk)]
 
 
 def test_probabilities_are_scikit_learns(tmp_path: Path) -> None:
@@ -81,8 +86,8 @@ def test_a_run_on_counts(kind: str, tmp_path: Path) -> None:
 def test_counts_are_described_and_no_base(tmp_path: Path) -> None:
     paths = files(tmp_path, "classify", 20, 6)
     trained = firth.finetune("classify", base="counts", **paths, out=tmp_path / "run")  # type: ignore[arg-type]
-    assert trained.describe()["abilities"] == ["predict"]
-    assert trained.describe()["labels"] == ["en", "zh"]
+    assert trained.describe().abilities == ("predict",)
+    assert trained.describe().labels == ("en", "zh")
     assert firth.explain(tmp_path / "run", "The map.") is not None  # by occlusion: there is no network
     with pytest.raises(FirthError, match="made of the texts of one task"):
         firth.finetune("classify", base=tmp_path / "run", **paths, out=tmp_path / "more")  # type: ignore[arg-type]
@@ -116,3 +121,28 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
     CountsModel.of_texts(["other words"]).save(run)
     with pytest.raises(FirthError, match="does not fit its settings"):
         firth.load(run)
+
+
+@pytest.mark.parametrize("num_outputs", [1, 3, 20])
+def test_scores_without_scipy(num_outputs: int) -> None:
+    """Of texts and of pairs, with few and with many outputs, what the product of scipy's matrix gives."""
+    read = [example.text for example in texts(30)]
+    base, random = CountsModel.of_texts(read), np.random.default_rng(0)
+    asked, others = [*ASKED, *read[:5]], [*reversed(ASKED), *read[1:6]]
+    bias = random.standard_normal(num_outputs)
+    for counted, matrix in (
+        (base.count(asked), base.matrix(asked)),
+        (base.count_pairs(asked, others), base.pair_matrix(asked, others)),
+    ):
+        weights = random.standard_normal((num_outputs, matrix.shape[1]))
+        np.testing.assert_allclose(counted.scores(weights, bias), matrix @ weights.T + bias, atol=1e-12)
+        assert list(counted.unknown_N) == pytest.approx([base.unknown_share([text]) for text in asked])
+
+
+def test_chunks_are_remembered_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = [example.text for example in texts(30)]
+    base = CountsModel.of_texts(read)
+    expected = base.matrix(read).toarray()
+    monkeypatch.setattr("firth.models.counts.model._CACHED", 3)
+    for _ in range(3):
+        np.testing.assert_array_equal(base.matrix(read).toarray(), expected)

@@ -152,6 +152,7 @@ def people(count: int, wrong: bool) -> list[TextExample]:
     return found
 
 
+@pytest.mark.slow
 def test_a_teacher_helps_where_labels_are_few_and_poor(run_folder: Path, tmp_path: Path) -> None:
     good, few = write(tmp_path / "good", people(48, False)), write(tmp_path / "few", people(18, True))
     dev = write(tmp_path / "dev", people(40, False)[::-1])

@@ -10,8 +10,8 @@ from firth.data.sentences import SentenceExample
 from firth.retrieval.exact import best_rows, blocks_of
 from firth.retrieval.words import Bm25, terms
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
-from firth.tasks.embed.scoring import spearman
-from firth.tasks.embed.training import mine_negatives
+from firth.tasks.embed.training import SentenceDecoder, mine_negatives
+from firth.tasks.scores import spearman
 
 RANDOM = np.random.default_rng(0)
 FIRST, SECOND = RANDOM.standard_normal((2, 5, 6))
@@ -70,6 +70,49 @@ def test_widths() -> None:
     assert float(found) == pytest.approx(sum(parts) / 2)
 
 
+def normed(rows: np.ndarray, weights: dict[str, np.ndarray], name: str) -> np.ndarray:
+    centred = rows - rows.mean(1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
+    return np.asarray(scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"])
+
+
+def restored(weights: dict[str, np.ndarray], table: np.ndarray, vector: np.ndarray, ids: list[int]) -> float:
+    """-log p of a text after its vector, by one causal block with two heads; norms come first."""
+    first = weights["first.weight"] @ vector + weights["first.bias"]
+    hidden = np.stack([first, *(table[id] for id in ids[:-1])]) + weights["positions.weight"][: len(ids)]
+    read = normed(hidden, weights, "blocks.layers.0.norm1")
+    joined = read @ weights["blocks.layers.0.self_attn.in_proj_weight"].T
+    query, key, value = np.split(joined + weights["blocks.layers.0.self_attn.in_proj_bias"], 3, axis=1)
+    size, half = len(ids), query.shape[1] // 2
+    heads = []
+    for some in (slice(0, half), slice(half, None)):
+        scores = query[:, some] @ key[:, some].T / math.sqrt(half)
+        scores = np.where(np.tril(np.ones((size, size))) > 0, scores, -np.inf)
+        shares = np.exp(scores - scores.max(1, keepdims=True))
+        heads.append(shares / shares.sum(1, keepdims=True) @ value[:, some])
+    seen = np.concatenate(heads, 1) @ weights["blocks.layers.0.self_attn.out_proj.weight"].T
+    hidden = hidden + seen + weights["blocks.layers.0.self_attn.out_proj.bias"]
+    inner = normed(hidden, weights, "blocks.layers.0.norm2") @ weights["blocks.layers.0.linear1.weight"].T
+    inner = inner + weights["blocks.layers.0.linear1.bias"]
+    bent = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
+    hidden = hidden + bent @ weights["blocks.layers.0.linear2.weight"].T + weights["blocks.layers.0.linear2.bias"]
+    scores = normed(hidden, weights, "norm") @ table.T
+    return -sum(row[id] - math.log(np.exp(row).sum()) for row, id in zip(scores, ids, strict=True))
+
+
+def test_restored_text() -> None:
+    torch.manual_seed(0)
+    table = torch.nn.Embedding(11, 6).double()
+    decoder = SentenceDecoder(table, 4, 1, 8).double()
+    weights = {name: value.detach().numpy() for name, value in decoder.state_dict().items()}
+    vectors, targets = RANDOM.standard_normal((2, 4)), [[3, 1, 10, 4, 4], [7, 2]]
+    found = decoder.loss(torch.from_numpy(vectors), [np.asarray(ids) for ids in targets])
+    rows = table.weight.detach().numpy()
+    expected = sum(restored(weights, rows, vector, ids) for vector, ids in zip(vectors, targets, strict=True))
+    assert float(found.detach()) == pytest.approx(expected)
+    assert not any(name.startswith("table") for name in weights)  # it is the base's
+
+
 TEXTS = ["The cats sat on the mat.", "A dog runs.", "我们在图书馆看书。", "Cats and dogs, cats!"]
 
 
@@ -111,6 +154,14 @@ def test_negatives() -> None:
     )
     assert found[0].negatives == ("near",)
     assert found[2].negatives == ("twin",)
+    asked: list[str | None] = []
+
+    def encode(texts: list[str], /, *, prompt: str | None = None) -> np.ndarray:
+        asked.append(prompt)
+        return np.asarray([vectors[one] for one in texts], np.float32)
+
+    assert mine_negatives(examples, "model", 1, 0.95, encode, ("query: ", "")) == found
+    assert asked == ["", "query: "]
     words = [
         SentenceExample("red cat", "a red cat"),
         SentenceExample("blue dog", "blue dog, red house"),

@@ -224,8 +224,15 @@ def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
     task = Run.open(tmp_path / "a").record.task
     assert task is not None
     wanted = [{"learning_rate": rate, "epochs": epochs} for rate in (1e-2, 3e-3) for epochs in (1, 2)]
-    assert list(task.grid) == [result.point for result in task.results] == wanted
-    assert [result.settings.epochs for result in task.results] == [1, 2, 1, 2]
+    assert list(task.grid) == [result.point for result in task.results[:-1]] == wanted
+    assert [result.settings.epochs for result in task.results[:-1]] == [1, 2, 1, 2]
+    untuned = task.results[-1]  # a sweep is not below what it stands on
+    assert not untuned.point
+    assert [one.name for one in untuned.candidates] == ["counts"]
+    assert task.chosen is not None
+    assert task.chosen.score == max(result.score for result in task.results)
+    assert task.spread is not None
+    assert task.spread.count == 4
     grid = {"learning_rate": (1e-2, 3e-3), "epochs": (1, 2)}
     firth.finetune("classify", **paths, out=tmp_path / "b", sweep=grid, body="none")  # type: ignore[arg-type]
     again = Run.open(tmp_path / "b").record.task
@@ -240,3 +247,39 @@ def test_a_task_as_base(run_folder: Path, tmp_path: Path) -> None:
     finetune(tmp_path, run_folder, "first", layers="mix")
     again = finetune(tmp_path, tmp_path / "first", "second", tune=False)
     assert firth.load(tmp_path / "second").predict(["A map."]) == again.predict(["A map."])
+
+
+def test_only_what_is_tuned_computes_in_half_precision(
+    bert_reader: TextReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base's products while it learns: gradients are float32's up to rounding. Heads, losses and predictions are float32."""
+    seen: list[tuple[bool, bool]] = []
+    plain = torch.nn.Linear.forward
+
+    def noted(self: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
+        seen.append((self in inside, torch.is_autocast_enabled("cpu")))
+        return plain(self, hidden)
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", noted)
+    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # the library computes them on any CPU
+        monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
+    gradients = {}
+    for precision in ("float32", "bfloat16"):
+        torch.manual_seed(0)
+        found = trainable(bert_reader, precision=precision, dropout_prob=0.0)
+        found.network.start(torch.Generator().manual_seed(0))
+        inside = set(found.network.reader_module.modules())
+        seen.clear()
+        found.network.train()
+        loss = found.loss(found.batch(0).to("cpu")).sums["task"]
+        assert loss.dtype == torch.float32
+        assert set(seen) == {(True, precision == "bfloat16"), (False, False)}
+        found.network.zero_grad()
+        loss.backward()
+        gradients[precision] = [one.grad for one in found.network.parameters() if one.grad is not None]
+        seen.clear()
+        found.evaluate()
+        assert {half for _, half in seen} == {False}
+    norms = [sum(float(one.square().sum()) for one in some) for some in gradients.values()]
+    apart = sum(float((one - two).square().sum()) for one, two in zip(*gradients.values(), strict=True))
+    assert 0 < apart < 0.001 * min(norms)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth.core.run import CurvePoint, LearningCurve, Run
+from firth.core.record import CurvePoint, LearningCurve
+from firth.core.run import Run
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import fit_counts, refittable
 from firth.tasks.data import build_data

@@ -106,6 +106,7 @@ def test_many_rows_are_read_in_parts(reader: TextReader, monkeypatch: pytest.Mon
 def test_a_frozen_model_gets_no_gradient(bert_reader: TextReader) -> None:
     network = TaskNetwork(TaskConfig(tune=False, layers="mix"), bert_reader, 2).train()
     assert not network.reader_module.training
+    network.zero_grad()  # other tests share the base
     network.text_scores(tensors([[5, 6], [7]], [0, 1]), 2).sum().backward()
     assert all(parameter.grad is None for parameter in network.reader_module.parameters())
     assert network.mixes["input"].scalars.grad is not None

@@ -67,11 +67,11 @@ def test_spans_to_tags_and_back(drawn: tuple[list[Span], int], scheme: str) -> N
     scheme=st.sampled_from(SCHEMES),
 )
 def test_repair(tags: list[str], scheme: str) -> None:
-    mended = repair(tags, scheme)
-    assert bad_tags(mended, scheme) == []
-    assert len(mended) == len(tags)
+    repaired = repair(tags, scheme)
+    assert bad_tags(repaired, scheme) == []
+    assert len(repaired) == len(tags)
     if not bad_tags(tags, scheme):
-        assert mended == tags
+        assert repaired == tags
 
 
 def test_bad_tags_are_named() -> None:

@@ -73,6 +73,11 @@ def test_delimiters_of_a_csv(classifier: Path, tmp_path: Path, delimiter: str) -
     head, first, *_ = (tmp_path / "out.tsv").read_text(encoding="utf-8").splitlines()
     assert head.split("\t")[:3] == ["id", "text", "note"]
     assert first.split("\t")[:3] == ["0", "The doctor, the nurse 0.", "a, b"]
+    firth.predict(classifier, file=path, out=tmp_path / "out.csv")  # a csv has the same one as its input
+    head, first, *_ = (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines()
+    own = delimiter.replace("\t", ",")
+    assert head.split(own)[:4] == ["id", "text", "note", "predicted_label"]
+    assert next(csv.reader([first], delimiter=own))[:3] == ["0", "The doctor, the nurse 0.", "a, b"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])

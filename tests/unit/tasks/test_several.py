@@ -58,6 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- formulas
 
 
+@pytest.mark.slow
 def test_the_best_threshold_by_trying_all() -> None:
     random_ = np.random.default_rng(0)
     for _ in range(20):

@@ -11,11 +11,10 @@ import firth
 from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.data.labelled import TextExample
-from firth.models.shared.model import load_model
 from firth.reports.page import line_chart
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import build_data, check_shares, nested_order, strata, take_share
-from firth.tasks.finetune import default_settings, learn_from_shares, points_of
+from firth.tasks.data import check_shares, nested_order, strata, take_share
+from firth.tasks.finetune import default_settings, points_of
 from task_text import files, questions, scores, tagged, texts
 
 
@@ -61,7 +60,7 @@ def test_kinds(examples: list[Any], kinds: int) -> None:
 
 @pytest.mark.parametrize(
     ("shares", "message"),
-    [([0.0, 1.0], "0 is not above 0"), ([1.5], "1.5 is not above 0 and at most 1"), ([0.5, 0.5], "stands there twice")],
+    [([0.0, 1.0], "0 is not above 0"), ([1.5], "1.5 is not above 0 and at most 1"), ([0.5, 0.5], "is given twice")],
 )
 def test_bad_shares(shares: list[float], message: str) -> None:
     with pytest.raises(FirthError, match=message):
@@ -146,25 +145,6 @@ def test_words_that_are_no_shares(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit, match="2"):
         main(["finetune", "classify", *words, "--out", str(tmp_path / "run"), "--shares", "1%"])
     assert "write numbers with commas" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("base", ["scratch", "bert"])
-def test_in_memory(base: str, run_folder: Path) -> None:
-    data = build_data("classify", texts(20), texts(6, seed=1))
-    name = "scratch" if base == "scratch" else str(run_folder)
-    config = data.configured(TaskConfig.build({"epochs": 1, "body_dim": 4}, "test"))
-    if base == "bert":
-        config = default_settings(config, load_model(run_folder), 20, {"epochs"})
-    asked: list[int] = []
-
-    def settings(num_train: int) -> TaskConfig:
-        asked.append(num_train)
-        return config.replace(learning_rate=1e-3)
-
-    found = learn_from_shares(settings, name, data, [1, 0.2], seeds=2)
-    assert sorted(asked) == [4, 20]
-    assert [point.examples for point in found] == [4, 20]
-    assert all(len(point.scores) == 2 and 0 <= point.mean <= 1 for point in found)
 
 
 def test_shares_have_the_settings_for_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

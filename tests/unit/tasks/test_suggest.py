@@ -55,6 +55,31 @@ def test_a_file_to_fill_in(tmp_path: Path) -> None:
         firth.suggest(tmp_path / "run", pool, out=tmp_path / "next.xyz")
 
 
+@pytest.mark.parametrize("column", ["label", "Sorte"])
+def test_one_table_that_is_labelled_little_by_little(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str
+) -> None:
+    """Rows without a label are refused unless they are to be left out, and only they are suggested; a column of other values is
+    none of labels."""
+    words = [("pays money", "bank"), ("won a game", "sport")]
+    rows = [f"{number},the team {words[number % 2][0]} {number},{words[number % 2][1]},9" for number in range(30)]
+    rows += [f"{number},a game of money {number},,9" for number in range(30, 40)]
+    (tmp_path / "all.csv").write_text("\n".join([f"id,text,{column},rating", *rows]) + "\n")
+    asked = ["finetune", "classify", "--base", "counts", "--train", str(tmp_path / "all.csv"), "--label", column]
+    with pytest.raises(SystemExit, match="2"):
+        main([*asked, "--out", str(tmp_path / "run")])
+    assert "--skip-bad" in capsys.readouterr().err
+    main([*asked, "--out", str(tmp_path / "run"), "--skip-bad"])
+    assert "10 × texts without a label, left out, first at" in capsys.readouterr().out
+    found = firth.suggest(tmp_path / "run", tmp_path / "all.csv", num=40)
+    assert sorted(one.text for one in found) == [f"a game of money {number}" for number in range(30, 40)]
+    (tmp_path / "pool.csv").write_text("text,rating\nthe team of money,9\n")
+    assert len(firth.suggest(tmp_path / "run", tmp_path / "pool.csv", num=2)) == 1
+    (tmp_path / "done.csv").write_text(f"text,{column}\nthe team of money,bank\n")
+    with pytest.raises(FirthError, match="no texts without a label"):
+        firth.suggest(tmp_path / "run", tmp_path / "done.csv")
+
+
 def test_wrong_labels_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Planted: all of them are in the file, and first."""
     lines = [f"the bank pays {number} percent\tmoney" for number in range(20)]
@@ -68,3 +93,11 @@ def test_wrong_labels_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert {row["where"].rpartition(":")[2] for row in rows[:2]} == {"5", "27"}
     assert {row["likely"] for row in rows[:2]} == {"money", "sport"}
     assert "labels that are probably wrong" in capsys.readouterr().out
+
+
+def test_rows_with_several_labels_are_labelled(tmp_path: Path) -> None:
+    rows = [f"{kind} story {number}\t{kind};short" for number in range(15) for kind in ("sad", "fun", "dull")]
+    (tmp_path / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
+    firth.finetune("classify", base="counts", train=tmp_path / "train.tsv", out=tmp_path / "run", label_separator=";")
+    (tmp_path / "pool.tsv").write_text("text\tlabel\nlabelled twice\tfun;short\na fun story\t\n")
+    assert [one.text for one in firth.suggest(tmp_path / "run", tmp_path / "pool.tsv")] == ["a fun story"]

@@ -16,6 +16,7 @@ from firth.tasks import tag_linear
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import head_model
 from firth.tasks.data import build_data
+from firth.tasks.judging import Judge
 from firth.tasks.linear import softmax, stratified_folds
 from firth.tasks.tag_linear import CountsTagger, fit_frozen_tags, fit_tag_counts, word_vectors
 from task_text import files, tagged
@@ -117,6 +118,7 @@ def test_the_head_is_the_linear_model(layers: str, run_folder: Path, monkeypatch
     np.testing.assert_allclose(softmax(features @ same.weights.T + same.bias), wanted, atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("best", ["counts", "linear", "tuned"])
 @pytest.mark.parametrize("dev", [True, False])
 def test_what_is_chosen_is_saved(
@@ -124,9 +126,7 @@ def test_what_is_chosen_is_saved(
 ) -> None:
     """A tagger has three candidates; the best is written, loaded, evaluated and predicts the same."""
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
-    monkeypatch.setattr(
-        candidates_file._Choice, "_ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some]
-    )
+    monkeypatch.setattr(Judge, "ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some])
     paths = files(tmp_path, "tag", 24, 8)
     if not dev:
         del paths["dev"]

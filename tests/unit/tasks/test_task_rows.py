@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firth.core.types import Frame
-from firth.tasks.training import by_owner, collate, cut_pair, frame_row
+from firth.tasks.data import by_owner
+from firth.tasks.training import collate, cut_pair, frame_row
 
 BERT = Frame((101,), (102,), (102,))
 XLNET = Frame((), (4,), (4, 3), last_segment=2)

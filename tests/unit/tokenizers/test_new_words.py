@@ -82,6 +82,7 @@ def test_words_of_the_dictionary_are_not_new() -> None:
     assert propose_words(["no ideographs"], PLAIN) == []
 
 
+@pytest.mark.slow
 def test_from_a_corpus_to_a_dictionary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is proposed becomes a dictionary, with which the next corpus keeps these words whole."""
     (tmp_path / "text.txt").write_text("\n".join(made_texts()), encoding="utf-8")

@@ -14,8 +14,9 @@ from firth.core.errors import FirthError
 from firth.corpus.format import Corpus
 from firth.tokenizers import segmentation as module
 from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation, simplified_forms
+from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.word_tokens import WordTokens
-from firth.tokenizers.words import split_sentences
+from firth.tokenizers.words import is_blank
 from language_text import SEGMENTED, TEXTS, TRADITIONAL, natural
 from piece_samples import HARD
 
@@ -120,7 +121,7 @@ def test_words_hold_everything_but_white_space(text: str) -> None:
         spans = how.split(text)
         inside = [place for start, end in spans for place in range(start, end)]
         assert inside == sorted(set(inside))
-        assert all(char.isspace() for place, char in enumerate(text) if place not in set(inside))
+        assert all(char.isspace() or is_blank(char) for place, char in enumerate(text) if place not in set(inside))
         assert not any(text[start:end].isspace() for start, end in spans)
 
 
@@ -216,7 +217,7 @@ def test_a_run_keeps_the_words_of_its_corpus(tmp_path: Path) -> None:
     for kind, recipe, more in (
         ("words", "word2vec", {"min_count": 1, "dim": 8}),
         ("wordpiece", "bert-tiny", {"steps": 1, "seq_len": 16, "batch_size": 2, "hidden_dim": 16, "num_heads": 2}),
-        ("words", "lstm-lm", {"steps": 1, "batch_size": 2, "seq_len": 8, "hidden_dim": 8, "embed_dim": 8}),
+        ("words", "lstm-lm", {"steps": 1, "batch_size": 2, "seq_len": 8, "hidden_dim": 8, "embedding_dim": 8}),
     ):
         corpus, run = tmp_path / kind, tmp_path / recipe
         if not corpus.exists():
@@ -250,3 +251,37 @@ def test_word_tokens_differ_by_their_words(tmp_path: Path) -> None:
     assert one.fingerprint != two.fingerprint
     two.save(tmp_path)
     assert WordTokens.load(tmp_path).segmentation == EVERY
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"dictionary": ["\ud800\ud801"]},
+        {"dictionary": ["云 计"]},
+        {"dictionary": ["云\n计"]},
+        {"dictionary": ["\0\0"]},
+        {"dictionary": ["云" * 101]},
+        {"dictionary": [""]},
+        {"segmenters": {"Thai": "sudachi 20261015"}},
+        {"segmenters": {"Thai": ""}},
+        {"segmenters": {"Japanese": "nonsense"}},
+        {"segmenters": {"Latin": "icu 78.3"}},
+        {"traditional": "臺"},
+        {"traditional": "ab"},
+        {"traditional": "\ud800台"},
+    ],
+)
+def test_a_record_that_firth_does_not_write(tmp_path: Path, content: dict[str, object]) -> None:
+    """It would end in a traceback, or change words in silence."""
+    (tmp_path / "segmentation.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(FirthError, match=r"segmentation\.json: damaged \("):
+        Segmentation.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "needless"), [("only English", True), ("это русский", True), ("私は学生です", True), ("我们学习", False)]
+)
+def test_a_dictionary_for_text_without_chinese(text: str, needless: bool) -> None:
+    _, advice = choose_segmentation([text], ["飞桨"], "none")
+    assert any("--dictionary is for words of Chinese" in one for one in advice) == needless
+    assert not choose_segmentation([text], (), "none")[1]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firth.tokenizers.words import split_sentences
+from firth.tokenizers.sentences import split_sentences
 
 ENGLISH = [
     "The cat sat. | The dog ran! | Did it? | Yes.",
@@ -70,7 +70,7 @@ def test_nothing_gives_nothing() -> None:
     assert split_sentences(" \n\t ") == []
 
 
-@given(st.text(st.sampled_from("ab I.!?…。！”\"') \n\t3\x0b\u3000"), max_size=60))
+@given(st.text(st.sampled_from("ab I.!?…。！”“«‘\"') \n\t3\x0b\u3000"), max_size=60))
 def test_sentences_are_the_text_without_the_space_between(text: str) -> None:
     spans = split_sentences(text)
     assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
@@ -78,7 +78,7 @@ def test_sentences_are_the_text_without_the_space_between(text: str) -> None:
     assert all(not text[gaps[n] : gaps[n + 1]].strip() for n in range(0, len(gaps), 2))
 
 
-@given(st.lists(st.text(st.sampled_from("ab I.!?…。！”\"') \n\t3\x0b\u3000"), max_size=12), max_size=5))
+@given(st.lists(st.text(st.sampled_from("ab I.!?…。！”“«‘\"') \n\t3\x0b\u3000"), max_size=12), max_size=5))
 def test_texts_with_an_empty_line_between_are_split_like_each_alone(texts: list[str]) -> None:
     found, base = [], 0
     for text in texts:

@@ -43,9 +43,7 @@ class TestEveryKind:
         for text in build_texts()[:20]:
             ids = pieces.encode(text, add_special=False).ids.tolist()
             assert pieces.unk_id not in ids
-            assert pieces.decode(ids).replace(" ", "") == text.replace(" ", "").replace(
-                "№", "№" if kind != "unigram" else "No"
-            )
+            assert pieces.decode(ids).replace(" ", "") == text.replace(" ", "")
 
     def test_what_was_not_seen(self, kind: Any, byte_fallback: bool) -> None:
         config = TokensConfig(kind=kind, vocab_size=600, byte_fallback=byte_fallback)

@@ -7,7 +7,9 @@ import pytest
 from firth.core.errors import FirthError
 from firth.corpus.encoded import WordEncoder, WordRules
 from firth.tokenizers.pieces import Pieces
+from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import WordTokens, join_words, load_tokens
+from firth.tokenizers.words import without_invisible
 
 
 def test_encode_has_places_and_marks() -> None:
@@ -71,3 +73,24 @@ def test_a_corpus_is_cut_as_texts_are(text: str) -> None:
     found = tokens.encode(text)
     assert found.tokens == words
     assert words == [word.lower() for word in words]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Donau\u00addampf \u200fשלום\u200f, x",
+        "天\u2060气\u200b很\u2066好\u2069 \u200e a\u00adb。",
+        "ไป\u2060ไหน\u200bมา \u200e",
+    ],
+)
+def test_a_corpus_and_its_model_see_no_invisible_characters(text: str) -> None:
+    """Neither part words nor are some; the same types for the corpus and for texts that are read later."""
+    for how in (PLAIN, Segmentation(segmenters={"Thai": "icu"})):
+        chinese = how.is_chinese(text)
+        words = WordEncoder(WordRules(lowercase=True, whitespace_only=False, segmentation=how)).words(text, chinese)
+        assert words == WordEncoder(WordRules(lowercase=True, whitespace_only=False, segmentation=how)).words(
+            without_invisible(text), chinese
+        )
+        assert not set("".join(words)) & set("\u00ad\u200b\u200e\u200f\u2060\u2066\u2069 ")
+        tokens = WordTokens(list(dict.fromkeys(words)), lowercase=True, whitespace_only=False, segmentation=how)
+        assert tokens.encode(text).tokens == words

@@ -30,6 +30,21 @@ def test_agrees_with_jieba() -> None:
     assert cut(text) == jieba.lcut(text)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "俄罗斯 总统 Путин 说 ， 法国 的 café 和 Müller 先生",
+        "他 叫 José · García ， １２３ＡＢＣ 公司",
+        "希腊文 α 粒子 ， γ - 射线 。 韩国 한국 人",
+        "日本 の カフェ",
+        "C++ 和 T恤 ， GPT-4o 的",
+    ],
+)
+def test_words_of_other_scripts_in_chinese_stay_whole(words: str) -> None:
+    """The segmenter alone takes them apart letter by letter."""
+    assert cut(words.replace(" ", "")) == words.split()
+
+
 def test_han_means_the_ideographs_that_bert_sets_apart() -> None:
     assert has_han("a中")
     assert has_han("𠀀")

@@ -55,7 +55,8 @@ def run(job: dict[str, Any]) -> None:
         corpus = job["corpus"] if isinstance(job["corpus"], str) else job["corpus"][process_rank()]
         firth.pretrain(find_run_recipe(job["recipe"]).override(job["settings"]), corpus=corpus, out=job["out"])
     else:
-        firth.finetune(**job)
+        train = job["train"] if isinstance(job["train"], str) else job["train"][process_rank()]
+        firth.finetune(**{**job, "train": train})
 
 
 for one in json.loads(Path(sys.argv[1]).read_text()):

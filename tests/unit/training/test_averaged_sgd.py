@@ -136,7 +136,7 @@ def test_resumed_it_ends_alike(stop: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"evaluations": 0}, "waits for tests"), ({"average": 2}, "averages by itself")]
+    ("settings", "message"), [({"evaluations": 0}, "waits for evaluations"), ({"average": 2}, "averages by itself")]
 )
 def test_settings_that_do_not_fit(settings: dict[str, int], message: str) -> None:
     with pytest.raises(FirthError, match=message):

@@ -110,6 +110,8 @@ def test_history_is_cut_on_resume(tmp_path: Path) -> None:
     assert [line["step"] for line in read_history(path)] == [1, 2, 3]
     path.write_text('{"step": 1}\n[7]\n{"step": 2}\n' + '{"a":' * 50_000 + "\n", encoding="utf-8")  # by somebody else
     assert [line["step"] for line in read_history(path)] == [1, 2]
+    path.write_text('{"step": 1, "text": "a\u2028b\x85c"}\n{"step": 2}\n', encoding="utf-8")  # no ends of lines
+    assert [line["step"] for line in read_history(path)] == [1, 2]
     History(path, 2).add({"event": "evaluate", "step": 5})
     assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 5]
 

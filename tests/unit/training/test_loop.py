@@ -19,7 +19,7 @@ from firth.models.bert.objective import BertPretraining
 from firth.models.pretrain import configure
 from firth.models.shared.pretraining import find_pretraining
 from firth.training.checkpoints import list_checkpoints, prefetched, read_state
-from firth.training.loop import Loop, Timing
+from firth.training.loop import Loop, Timing, choose_precision
 
 
 def build_loop(config: RunConfig, corpus: Corpus, folder: Path, *settings: str) -> Loop:
@@ -304,3 +304,13 @@ def test_a_checkpoint_that_a_killed_process_did_not_remove_is_removed(run_folder
     Run.open(run).save(status="started")
     firth.pretrain(resume=run)
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == before
+
+
+def test_automatic_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bfloat16 where there are units for it; what is asked for stays."""
+    for units in (True, False):
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda units=units: units)
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+        assert choose_precision("auto", "cpu") == ("bfloat16" if units else "float32")
+        assert choose_precision("float32", "cpu") == "float32"
+        assert choose_precision("bfloat16", "cpu") == "bfloat16"

@@ -39,6 +39,14 @@ def test_the_published_iteration() -> None:
     np.testing.assert_allclose(orthogonalize(torch.from_numpy(matrix)).numpy(), found, atol=1e-4)
 
 
+def test_half_precision_turns_the_same_way() -> None:
+    matrices = torch.randn(3, 24, 40, generator=torch.Generator().manual_seed(2))
+    exact, half = orthogonalize(matrices), orthogonalize(matrices, precision=torch.bfloat16)
+    assert half.dtype == torch.float32
+    for one, two in zip(exact, half, strict=True):
+        assert float((one * two).sum() / (one.norm() * two.norm())) > 0.995
+
+
 def test_one_matrix_does_not_depend_on_the_others() -> None:
     matrices = torch.randn(4, 5, 3, generator=torch.Generator().manual_seed(1))
     together = orthogonalize(matrices)

@@ -90,7 +90,7 @@ def test_muon_takes_the_matrices_of_blocks(corpus: Corpus, tiny_config: RunConfi
 
 
 def test_muon_needs_blocks() -> None:
-    with pytest.raises(FirthError, match="optimizer=muon is for Transformers"):
+    with pytest.raises(FirthError, match="optimizer=muon is for Transformers and recurrent"):
         build_optimizer(nn.LSTM(3, 3), TrainingConfig(optimizer="muon"))
 
 

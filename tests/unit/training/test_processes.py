@@ -97,7 +97,14 @@ def difference(one: Path, two: Path) -> float:
     return max(float((first[name].double() - second[name].double()).abs().max()) for name in first)
 
 
-LSTM = ["embed_dim=16", "hidden_dim=16", "num_layers=1", "dropout_prob=0", "output_dropout_prob=0", "tied=false"]
+LSTM = [
+    "embedding_dim=16",
+    "hidden_dim=16",
+    "num_layers=1",
+    "dropout_prob=0",
+    "output_dropout_prob=0",
+    "tied_output=false",
+]
 LSTM += ["seq_len=3", "evaluations=1", "evaluation_batches=2", "checkpoints=1", "steps=8"]
 ADAPTIVE = [*LSTM, "output=adaptive", "carry_state=false", "random_windows=true", "batch_size=2"]
 ELMO = ["char_dim=4", "filters=[[1,4],[2,8]]", "cell_dim=16", "projection_dim=8", "num_layers=1", "dropout_prob=0"]
@@ -153,7 +160,11 @@ def test_ranks_tune_what_one_process_tunes(run_folder: Path, tmp_path: Path) -> 
     rows = [(f"The {word} is {mood}.", mood) for word in ("map", "sea", "tree") for mood in ("good", "bad", "dull")]
     (tmp_path / "train.tsv").write_text("text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     common = {"train": str(tmp_path / "train.tsv"), "dev": str(tmp_path / "train.tsv"), "base": str(run_folder)}
-    common |= {"epochs": 2, "batch_size": 8, "settings": {"candidates": ["tuned"], "dropout_prob": 0.0}}
+    common |= {
+        "epochs": 2,
+        "batch_size": 8,
+        "settings": {"candidates": ["tuned"], "dropout_prob": 0.0, "precision": "float32"},
+    }
     together, alone = tmp_path / "together", tmp_path / "alone"
     told = run_ranks(2, [{"task": "classify", "out": str(together), **common}], tmp_path)
     firth.finetune("classify", out=alone, **common)  # type: ignore[arg-type]
@@ -190,9 +201,10 @@ def test_a_run_goes_on_with_other_numbers_of_processes(
     assert difference(lanes / "model.safetensors", tmp_path / "lanes alone" / "model.safetensors") < 1e-6
 
 
-def test_a_killed_rank_comes_back(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_a_killed_rank_comes_back(tiny_settings: list[str], corpus_folder: Path, tmp_path: Path, parallel: str) -> None:
     """torchrun starts all ranks again; they go on from the last checkpoint, and the end is the same to the byte."""
-    settings = [*tiny_settings, "steps=8", "checkpoints=4", "parallel=fsdp"]
+    settings = [*tiny_settings, "steps=8", "checkpoints=4", f"parallel={parallel}"]
     whole, killed = (tmp_path / name for name in ("whole", "killed"))
     jobs = [
         job("bert-tiny", settings, corpus_folder, whole),
@@ -209,7 +221,9 @@ def test_a_killed_rank_comes_back(tiny_settings: list[str], corpus_folder: Path,
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
 
 
-def test_ranks_that_fail(tiny_settings: list[str], corpus_folder: Path, text_file: Path, tmp_path: Path) -> None:
+def test_ranks_that_fail(
+    tiny_settings: list[str], corpus_folder: Path, run_folder: Path, text_file: Path, tmp_path: Path
+) -> None:
     """Other text on one rank is refused; a slow rank and a full disk are told in one sentence that names the rank."""
     settings = [*tiny_settings, "steps=6", "rank_timeout_s=5"]
     other = tmp_path / "other"
@@ -218,9 +232,15 @@ def test_ranks_that_fail(tiny_settings: list[str], corpus_folder: Path, text_fil
     differing["corpus"] = [str(corpus_folder), str(other)]
     slow = job("bert-tiny", settings, corpus_folder, tmp_path / "slow", fault=(1, 3, "slow"))
     full = job("bert-tiny", settings, corpus_folder, tmp_path / "full", fault=(0, 2, "full disk"))
-    first, _ = run_ranks(2, [differing, full], tmp_path)
+    pairs = [tmp_path / f"pairs-{rank}.tsv" for rank in range(2)]
+    for rank, path in enumerate(pairs):
+        path.write_text("anchor\tpositive\n" + f"A text of rank {rank}.\tAnother text.\n" * 4, encoding="utf-8")
+    embed: Job = {"task": "embed", "train": [*map(str, pairs)], "base": str(run_folder), "out": str(tmp_path / "embed")}
+    first, _ = run_ranks(2, [differing, embed, full], tmp_path)
     late, _ = run_ranks(2, [slow], tmp_path)
-    refused, disk = first.splitlines()[:2]
+    refused, embedded, disk = first.splitlines()[:3]
+    assert embedded == "rank 1 has another data than rank 0: give all ranks the same and start again"
+    assert not (tmp_path / "embed").exists()
     assert refused == "rank 1 has another corpus than rank 0: give all ranks the same and start again"
     assert "the disk is full or a size limit was reached" in disk
     assert not (tmp_path / "differing").exists()

@@ -16,7 +16,7 @@ from vector_text import TOPICS, lines, word_corpus
 from firth.core.errors import FirthError, Interrupted
 from firth.corpus.format import Corpus
 from firth.training.checkpoints import list_checkpoints, read_state
-from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.vectors.configs import FastTextConfig, GloveConfig, VectorsConfig, Word2VecConfig
 from firth.vectors.trainer import epochs_within, load_run, train_vectors
 
 SMALL: dict[str, Any] = {"dim": 16, "min_count": 2, "seed": 3, "threads": 1}
@@ -146,6 +146,7 @@ train_vectors(Corpus.open(corpus), config, Path(out))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_process_leaves_a_checkpoint_to_go_on_from(how: signal.Signals, words: Corpus, tmp_path: Path) -> None:
     child = subprocess.Popen(
@@ -200,6 +201,7 @@ def test_epochs_within_a_budget(kind: str, budget: float, epochs: int, monkeypat
     assert epochs_within(budget, learner, KINDS[kind].replace(epochs=5, threads=1)) == epochs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cbow", "glove"])
 def test_a_budget_is_written_as_epochs(kind: str, words: Corpus, tmp_path: Path) -> None:
     """The run says how many epochs it had, so that it can be repeated; nothing of the measuring stays."""
@@ -231,7 +233,7 @@ def test_a_run_is_not_resumed_with_other_settings_or_text(words: Corpus, tmp_pat
 
 @pytest.mark.parametrize("kind", ["skipgram", "fasttext", "skipgram-tree"])
 def test_new_text_adds_words_and_keeps_old_ones(kind: str, words: Corpus, tmp_path: Path) -> None:
-    config: AnyVectorsConfig = KINDS[kind].replace(epochs=3)
+    config: VectorsConfig = KINDS[kind].replace(epochs=3)
     old = train_vectors(words, config, tmp_path / "old")
     fresh = word_corpus(tmp_path, [f"{line} lighthouse" for line in lines(60, seed=7)] + ["gull gull"] * 3, "fresh")
     new = train_vectors(fresh, config, tmp_path / "new", start=tmp_path / "old")
@@ -248,7 +250,7 @@ def test_what_cannot_be_continued_is_told(words: Corpus, tmp_path: Path) -> None
         train_vectors(words, KINDS["cbow"].replace(dim=8), tmp_path / "new", start=tmp_path / "old")
     with pytest.raises(FirthError, match="not a finished run of fasttext"):
         train_vectors(words, KINDS["fasttext"], tmp_path / "new", start=tmp_path / "old")
-    with pytest.raises(FirthError, match="GloVe"):
+    with pytest.raises(FirthError, match="glove learns from counts of the whole text"):
         train_vectors(words, KINDS["glove"], tmp_path / "new", start=tmp_path / "old")
     assert not (tmp_path / "new").exists()
 

@@ -21,7 +21,7 @@ from firth.evaluation.compare.tasks import Cache, Cell
 from firth.models.pretrain import resume_run, resume_vectors, start_run, start_vectors
 from firth.models.shared.pretraining import find_pretraining
 from firth.tasks.finetune import MADE
-from firth.vectors.configs import AnyVectorsConfig, FastTextConfig, GloveConfig, Word2VecConfig
+from firth.vectors.configs import VectorsConfig
 from firth.vectors.trainer import train_vectors
 from firth.vectors.vocabulary import view_vocabulary
 
@@ -36,7 +36,7 @@ class Base:
     """What is compared: a recipe with its settings, a model that exists, or none (``scratch``, ``counts``)."""
 
     name: str
-    config: RunConfig | AnyVectorsConfig | None = None  # to be pre-trained
+    config: RunConfig | VectorsConfig | None = None  # to be pre-trained
     path: Path | None = None  # exists already
     has_length: bool = False  # the user said how long
 
@@ -49,9 +49,7 @@ class Base:
         """Kinds of tokens that it can learn from; the first is prepared if no corpus has one of them."""
         if not isinstance(self.config, RunConfig):
             return ("words",)
-        if self.config.recipe == "gpt-char":
-            return ("characters",)
-        return find_spec(self.config.spec).tokens
+        return self.config.tokens or find_spec(self.config.spec).tokens
 
 
 def find_base(word: str) -> Base:
@@ -66,16 +64,16 @@ def find_base(word: str) -> Base:
     return Base(word, config.override(settings), has_length=has_length)
 
 
-def _recipe(name: str, word: str) -> RunConfig | AnyVectorsConfig:
+def _recipe(name: str, word: str) -> RunConfig | VectorsConfig:
     if "/" in name:
         raise FirthError(f"{word}: no such model; name a recipe, a run, a Hugging Face directory or a file of vectors")
     config = find_recipe(name)
     if not isinstance(config, RunConfig):
-        assert isinstance(config, Word2VecConfig | FastTextConfig | GloveConfig)
+        assert isinstance(config, VectorsConfig)
         return config
     if find_pretraining(config).reads_pairs:
         raise FirthError(f"{name}: a recipe for pairs of sentences, which a comparison does not train; leave it out")
-    if name == "bert-continue":
+    if config.needs_base:
         raise FirthError(f"{name}: goes on with a model that exists; name that model's folder instead")
     find_pretraining(config).require()  # before anything is trained
     return config
@@ -161,8 +159,8 @@ def is_finished(cell: Cell) -> bool:
     return run is not None and run.record.finished
 
 
-def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: float, progress: Progress | None) -> Run:
-    """The run in the cell's folder: started, resumed, or returned as it is if finished."""
+def pretrain_base(base: Base, cell: Cell, corpus: Path, seconds: float, progress: Progress | None) -> Run:
+    """The run in the cell's folder: started, resumed, or returned as it is if finished. The cache knows its seconds."""
     begun = Run.find(cell.folder)
     if begun is not None:
         run = begun
@@ -173,38 +171,33 @@ def pretrain_base(base: Base, cell: Cell, corpus: Path, cache: Cache, seconds: f
         if not base.has_length:
             brief = seconds < _LONG_S and config.training.optimizer != "averaged_sgd"  # which needs its evaluations
             config = config.override([f"training.budget={max(seconds, 1):.0f}s", *(_BRIEF if brief else ())])
-        cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_run(config, corpus, cell.folder, progress=progress)
     else:
         assert base.config is not None
         vectors = fitted_vectors(base.config, corpus, None if base.has_length else seconds)
-        cache.choose(cell, seconds=None if base.has_length else seconds)
         run = start_vectors(base.name.split()[0], vectors, corpus, cell.folder, progress=progress)
     shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)  # the run is finished
     return run
 
 
-def fitted_vectors(config: AnyVectorsConfig, corpus: Path, seconds: float | None) -> AnyVectorsConfig:
+def fitted_vectors(config: VectorsConfig, corpus: Path, seconds: float | None) -> VectorsConfig:
     """The settings of static vectors for this corpus: a lower ``min_count`` for small texts, as many n-gram buckets as needed,
     and as many epochs as the seconds allow (none: as in the recipe)."""
     opened = Corpus.open(corpus, verify=False)
     if opened.info.train.tokens < 100_000:
         config = config.replace(min_count=min(config.min_count, 2))
-    if isinstance(config, FastTextConfig):
-        words = len(view_vocabulary(opened, config.min_count, config.max_vocab))
-        config = config.replace(bucket=min(config.bucket, max(10_000, 8 * words)))
+    config = config.fitted(lambda: len(view_vocabulary(opened, config.min_count, config.max_vocab)))
     if seconds is None:
         return config
-    most = 50 if isinstance(config, GloveConfig) else 20
     epoch_s = _epoch_seconds(opened, config, min(_MEASURED_S, 0.2 * seconds))
-    return config.replace(epochs=max(1, min(most, int(0.9 * seconds / max(epoch_s, 1e-9)))))
+    return config.replace(epochs=max(1, min(config.most_epochs, int(0.9 * seconds / max(epoch_s, 1e-9)))))
 
 
 class _Enough(Exception):
     """Ends a measurement."""
 
 
-def _epoch_seconds(corpus: Corpus, config: AnyVectorsConfig, limit_s: float) -> float:
+def _epoch_seconds(corpus: Corpus, config: VectorsConfig, limit_s: float) -> float:
     """How long an epoch takes, measured on the first seconds of a training that is discarded."""
     events: list[tuple[float, float]] = []
     begun = time.perf_counter()

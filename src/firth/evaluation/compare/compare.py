@@ -10,15 +10,18 @@ rest for fine-tuning, in equal parts. A training that was started keeps its numb
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, going_on
 from firth.core.files import disk_errors, fingerprint, lock_folder, read_json, write_json
-from firth.core.run import Run, TaskResult, TestResult, versions
+from firth.core.record import TaskResult, TestResult, versions
+from firth.core.run import Run
+from firth.core.storage import Cluster, run_jobs
 from firth.core.types import Progress
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base
 from firth.evaluation.compare.ranking import PRETRAIN_SHARE, Outcome, Row, Shares, share_budget, write_compare_report
@@ -29,9 +32,11 @@ from firth.evaluation.compare.tasks import (
     Note,
     StoredCell,
     Trainings,
+    fit_there,
     fit_to_time,
     model_files,
     read_labels,
+    train_there,
 )
 from firth.evaluation.floors import floor_rows
 from firth.tasks.finetune import MADE, SCRATCH, load_base
@@ -55,9 +60,17 @@ class Place:
 class Comparison:
     """A comparison with all its files below one folder; finished parts are not made again."""
 
-    def __init__(self, options: CompareConfig, out: Path, stage: Stage | None = None, note: Note | None = None) -> None:
+    def __init__(
+        self,
+        options: CompareConfig,
+        out: Path,
+        stage: Stage | None = None,
+        note: Note | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
+        """On a ``cluster`` trainings are jobs; ``out``, files and models are at the same path on every node."""
         options.check()
-        self.options, self.out = options, out
+        self.options, self.out, self.cluster = options, out if cluster is None else out.absolute(), cluster
         self.stage: Stage = _without_evaluations(stage) if stage else lambda title: nullcontext(None)
         self.note: Note = note or (lambda text: None)
         self.budget_s = parse_duration(options.budget)
@@ -122,25 +135,46 @@ class Comparison:
         """Every base by name; static vectors first, because the others share the time that those do not use."""
         found: dict[str, Place] = {}
         trained = [base for base in self.bases if base.config is not None]
-        for base in sorted(trained, key=lambda base: not base.static):
+        ordered = sorted(trained, key=lambda base: not base.static)
+        for _, group in groupby(ordered, key=lambda base: base.static):
+            for some in [list(group)] if self.cluster else [[base] for base in group]:  # what is trained at once
+                found |= self._pretrain_some(some, trained, [place.pretrain_s for place in found.values()])
+        for base in self.bases:
+            if base.path is not None:
+                path = base.path if self.cluster is None else base.path.absolute()
+                found[base.name] = Place(str(path), 0.0, {"model": fingerprint(base.path)})
+            elif base.config is None:
+                found[base.name] = Place(base.name, 0.0, {"made": base.name} if base.name != SCRATCH else {})
+        return found
+
+    def _pretrain_some(
+        self, bases: Sequence[Base], trained: Sequence[Base], spent: Sequence[float]
+    ) -> dict[str, Place]:
+        """One base here, or several on a cluster."""
+        cells: dict[str, Cell] = {}
+        jobs: list[tuple[Base, Cell, Path, float, Progress | None]] = []
+        for base in bases:
             with self.stage(f"{base.name}: text") as progress:
                 corpus = self.corpora.find(base, self.cache, progress)
             cell = self.cache.cell("bases", base.name, base_inputs(base, corpus, self.options.budget))
             self._say_changed(base.name, cell)
+            cells[base.name] = cell
             if not is_finished(cell):
-                seconds = self._seconds(base, trained, [place.pretrain_s for place in found.values()])
-                with self.stage(base.name) as progress:
-                    run = pretrain_base(base, cell, corpus, self.cache, seconds, progress)
-                self.made += 1
-                self.note(f"{base.name}: pre-trained in {show_duration(run.record.seconds)}")
-            spent = Run.open(cell.folder).record.seconds
-            found[base.name] = Place(str(cell.folder), spent, {"run": cell.name, **cell.inputs})
-        for base in self.bases:
-            if base.path is not None:
-                found[base.name] = Place(str(base.path), 0.0, {"model": fingerprint(base.path)})
-            elif base.config is None:
-                found[base.name] = Place(base.name, 0.0, {"made": base.name} if base.name != SCRATCH else {})
-        return found
+                seconds = self._seconds(base, trained, spent)
+                if Run.find(cell.folder) is None:
+                    self.cache.choose(cell, seconds=None if base.has_length else seconds)
+                jobs.append((base, cell, corpus.absolute() if self.cluster else corpus, seconds, None))
+        if jobs:
+            with self.stage(", ".join(base.name for base, *_ in jobs)) as progress:
+                each = progress if self.cluster is None else None
+                run_jobs(self.cluster, pretrain_base, [(*job[:-1], each) for job in jobs], progress)
+        self.made += len(jobs)
+        for base, cell, *_ in jobs:
+            self.note(f"{base.name}: pre-trained in {show_duration(Run.open(cell.folder).record.seconds)}")
+        return {
+            name: Place(str(cell.folder), Run.open(cell.folder).record.seconds, {"run": cell.name, **cell.inputs})
+            for name, cell in cells.items()
+        }
 
     def _seconds(self, base: Base, trained: Sequence[Base], spent: Sequence[float]) -> float:
         """Equal parts for static vectors; what they do not use is shared equally by the others. A recipe that is added later
@@ -192,11 +226,41 @@ class Comparison:
         """The fast bases first: the time that they do not use is shared by the others."""
         rows: dict[str, Row] = {}
         left_s = self._shares().finetune_s * len(self.bases) * self._num_trainings
-        for base in sorted(self.bases, key=lambda base: not (base.static or base.name in MADE)):
-            seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
-            rows[base.name], spent = self._finetune_one(base, places[base.name], seconds)
-            left_s -= spent
+        ordered = sorted(self.bases, key=_is_slow)
+        for _, group in groupby(ordered, key=_is_slow):
+            some = list(group)
+            if self.cluster is not None:
+                seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
+                self._finetune_there(self.cluster, {base.name: places[base.name] for base in some}, seconds)
+            for base in some:
+                seconds = max(left_s, 0.0) / ((len(self.bases) - len(rows)) * self._num_trainings)
+                rows[base.name], spent = self._finetune_one(base, places[base.name], seconds)
+                left_s -= spent
         return [rows[base.name] for base in self.bases]
+
+    def _finetune_there(self, cluster: Cluster, places: Mapping[str, Place], seconds: float) -> None:
+        """Every cell of these bases on a cluster: first how long it is, then the trainings. They are read from disk later."""
+        cells: list[tuple[Cell, Place, int, bool]] = []
+        for name, place in places.items():
+            for share in (1.0, *self.options.small_shares):
+                room, stem = ("tasks", name) if share == 1 else ("shares", f"{name}-{share:g}")
+                cell = self.cache.cell(room, stem, self._task_inputs(place.inputs, share))
+                if not (share == 1 and is_finished(cell)):
+                    cells.append((cell, place, self._num_examples(share), share == 1))
+        labels = cluster.put(self.labels)
+        new = [one for one in cells if not one[0].chosen]
+        with self.stage("timing") as progress:
+            jobs = [(labels, place.base, num_train, seconds) for _, place, num_train, _ in new]
+            for (cell, *_), chosen in zip(new, run_jobs(cluster, fit_there, jobs, progress), strict=True):
+                self.cache.choose(cell, **chosen)
+        with self.stage(self.options.task) as progress:
+            todo = [(cell, labels, self._source(place), self.options.seeds, whole) for cell, place, _, whole in cells]
+            run_jobs(cluster, train_there, todo, progress)
+        self.made += sum(whole for *_, whole in cells)
+
+    def _num_examples(self, share: float) -> int:
+        total = len(self.labels.data.train)
+        return total if share == 1 else min(total, max(self.labels.config.batch_size, round(share * total)))
 
     def _finetune_one(self, base: Base, place: Place, seconds: float) -> tuple[Row, float]:
         """A row of the table, and the seconds that its trainings took."""
@@ -219,8 +283,11 @@ class Comparison:
         return _row(base, run, place.pretrain_s, by_share, self.out), sum(result.seconds for result in trained)
 
     def _trainings(self, cell: Cell, place: Place) -> Trainings:
-        source = Source(place.base, self.options.train, self.options.dev, self.options.reading)
-        return Trainings(cell, self.labels, source, self.options.seeds)
+        return Trainings(cell, self.labels, self._source(place), self.options.seeds)
+
+    def _source(self, place: Place) -> Source:
+        train, dev = self.options.train.absolute(), self.options.dev
+        return Source(place.base, train, None if dev is None else dev.absolute(), self.options.reading)
 
     def _choose(self, cell: Cell, place: Place, num_train: int, seconds: float) -> None:
         """Decides once how long a fine-tuning is, so that it is the same when it is continued."""
@@ -230,8 +297,7 @@ class Comparison:
 
     def _share(self, base: Base, place: Place, share: float, seconds: float) -> list[TaskResult]:
         cell = self.cache.cell("shares", f"{base.name}-{share:g}", self._task_inputs(place.inputs, share))
-        total = len(self.labels.data.train)
-        self._choose(cell, place, min(total, max(self.labels.config.batch_size, round(share * total))), seconds)
+        self._choose(cell, place, self._num_examples(share), seconds)
         with self.stage(f"{base.name}: {share:.0%} of the labels") as progress:
             results, made = self._trainings(cell, place).share(progress)
         self.made += made
@@ -255,6 +321,11 @@ class Comparison:
         predictions = {row.name: read_json(_predictions(self.out / row.folder)) for row in rows}
         write_compare_report(self.out, outcome, self.labels.test, predictions)
         return found | {"out": str(self.out), "cached": self.made == 0, "seconds": seconds}
+
+
+def _is_slow(base: Base) -> bool:
+    """Whether its fine-tuning takes long; the others leave time over."""
+    return not (base.static or base.name in MADE)
 
 
 def _without_evaluations(stage: Stage) -> Stage:

@@ -16,8 +16,9 @@ import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
+from firth.core.record import MadeFrom, TaskResult, TestResult
 from firth.core.registry import TrainingConfig
-from firth.core.run import RECORD, MadeFrom, Run, TaskResult, TestResult
+from firth.core.run import RECORD, Run
 from firth.core.types import Progress, generator
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length
@@ -28,7 +29,18 @@ from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested
 from firth.tasks.finetune import Cell as Training
 from firth.tasks.finetune import default_settings, load_base, usual_candidates
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.run import HISTORY, PREDICTIONS, RESULT, Source, TaskContext, finish_run, task_record, train_cell
+from firth.tasks.run import (
+    HISTORY,
+    OUTSIDE,
+    PREDICTIONS,
+    RESULT,
+    SUSPECTS,
+    Source,
+    TaskContext,
+    finish_run,
+    task_record,
+    train_cell,
+)
 from firth.tasks.training import Finetuning
 from firth.training.loop import Loop
 
@@ -36,7 +48,7 @@ _FILE = "cells.json"
 _DEV_PART = 5  # of the training examples one in so many is held out where no dev file is given
 _TIMED_TRAIN, _TIMED_DEV = 640, 200  # examples on which the speed of a training is measured
 _KEPT_KEYS = ("label", "probabilities", "score", "tags", "answer")  # of predictions
-_NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS)
+_NOT_MODEL = ("report.html", HISTORY, RECORD, PREDICTIONS, OUTSIDE, SUSPECTS)
 Note = Callable[[str], None]
 
 
@@ -239,6 +251,20 @@ class Trainings:
         context = self.context()
         assert context.base is not None
         return self.train(self.cell.folder, context, self.config(context.base), False, progress), missing
+
+
+def fit_there(labels: Labels, base: str, num_train: int, seconds: float) -> Chosen:
+    """One job of a cluster."""
+    return fit_to_time(labels, load_base(base, labels.data, labels.config), num_train, seconds)
+
+
+def train_there(cell: Cell, labels: Labels, source: Source, seeds: int, whole: bool) -> None:
+    """One job of a cluster: a run, or results of trainings on a share of the labels; both are written below the comparison."""
+    trainings = Trainings(cell, labels, source, seeds)
+    if whole:
+        trainings.finetune(None)
+    else:
+        trainings.share(None)
 
 
 def model_files(folder: Path) -> list[Path]:

@@ -1,11 +1,13 @@
 """ALBERT (Lan et al. 2020): one block for all layers, over narrower embeddings."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.published import EncoderFormat
+    from firth.tokenizers.published import SentencePieceRules
 
 
 def _format() -> "EncoderFormat":
@@ -47,6 +49,7 @@ def _format() -> "EncoderFormat":
         },
         settings=BERT_SETTINGS | {"embedding_dim": "embedding_size"},
         defaults={
+            "vocab_size": 30000,
             "hidden_act": "gelu_new",
             "embedding_size": 128,
             "hidden_size": 4096,
@@ -60,4 +63,10 @@ def _format() -> "EncoderFormat":
     )
 
 
-SPEC = published_encoder("albert", _format, ("albert",))
+def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
+    from firth.models.albert.tokenizer import RULES
+
+    return RULES
+
+
+SPEC = published_encoder("albert", _format, ("albert",), sentencepiece=_sentencepiece)

@@ -16,11 +16,11 @@ from firth.models.shared.configs import MaskingConfig, sized_encoder
 class MaskedTokensConfig(MaskingConfig):
     """Masked-token prediction (Devlin et al. 2019), and the pairs that go with it."""
 
-    kind: Literal["masked_tokens"] = "masked_tokens"
-    pairs: Literal["none", "next_sentence", "sentence_order"] = "none"
-    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    mask_weight: Annotated[float, Field(ge=0)] = 1.0
-    pair_weight: Annotated[float, Field(ge=0)] = 1.0
+    kind: Literal["masked_tokens"] = "masked_tokens"  # what is learned
+    pairs: Literal["none", "next_sentence", "sentence_order"] = "none"  # what is asked of two segments
+    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of pairs that are shorter than a row
+    mask_weight: Annotated[float, Field(ge=0)] = 1.0  # of the loss of hidden tokens
+    pair_weight: Annotated[float, Field(ge=0)] = 1.0  # of the loss of pairs
 
 
 def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:
@@ -116,7 +116,9 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, in
         spec="bert",
         model=sized_encoder(num_layers, hidden_dim).replace(**shape),
         objective=MaskedTokensConfig(mask_prob=0.3, seq_len=rows[1]),
-        training=TrainingConfig(batch_size=rows[0], learning_rate=learning_rate, optimizer="muon", embeddings="auto"),
+        training=TrainingConfig(
+            batch_size=rows[0], learning_rate=learning_rate, optimizer="muon", embeddings="auto", precision="auto"
+        ),
     )
 
 
@@ -145,6 +147,7 @@ def bert_continue() -> RunConfig:
     config = bert_mini()
     return config.replace(
         recipe="bert-continue",
+        needs_base=True,
         objective=MaskedTokensConfig(),
         training=TrainingConfig(learning_rate=1e-4),
     )

@@ -35,6 +35,8 @@ def _format() -> "EncoderFormat":
 SPEC = ModelSpec(
     name="bert",
     recipes=RECIPES,
+    in_transformers=True,
+    suggested={"wordpiece": "modernbert-10m", "unigram": "modernbert-10m"},
     pretraining=_pretraining,
     load=load_encoder_model,
     encoder_format=_format,
@@ -43,7 +45,7 @@ SPEC = ModelSpec(
     tokens=("wordpiece", "unigram"),
     model_types=("bert", "firth-encoder"),
     continues="bert-mini",
-    is_transformer=True,
+    tuned_whole=True,
     has_task_heads=True,
-    can_fill=True,
+    abilities=("fill", "follows", "attention"),
 )

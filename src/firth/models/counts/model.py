@@ -9,13 +9,14 @@ For tags every word has a row of its own: what is seen of the word and of its ne
 N texts, F n-grams or features, W words.
 """
 
+import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
 from firth.models.shared.model import Model
 from firth.tokenizers.pieces import sample_texts, word_share
-from firth.tokenizers.words import has_han, split_words
+from firth.tokenizers.words import find_words, has_han, split_words, without_invisible
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -39,15 +40,20 @@ CHINESE = (1, 2)
 def cut_text(text: str) -> tuple[list[str], list[str]]:
     """The words in lower case, and the chunks inside of which n-grams of characters are taken."""
     text = text.lower()
-    words = [text[start:end] for start, end in split_words(text)]
-    if text.isascii() or not has_han(text):
+    if text.isascii():
+        words = find_words(text)
+        return words, words
+    words = [without_invisible(text[start:end]) for start, end in split_words(text)]
+    if not has_han(text):
         return words, words
     return words, [" ".join(text.split())]
 
 
 def word_ngrams(words: Sequence[str]) -> list[str]:
     """Every word, and every two that stand together unless both are Chinese: characters say those better."""
-    pairs = [f"{first} {second}" for first, second in pairwise(words)]
+    pairs = list(map(" ".join, pairwise(words)))
+    if "".join(words).isascii():
+        return [*words, *pairs]
     return [*words, *(pair for pair in pairs if pair.isascii() or not _both_han(pair))]
 
 
@@ -71,16 +77,13 @@ def chunk_ngrams(chunk: str) -> list[str]:
     return found
 
 
-def character_ngrams(text: str) -> list[str]:
-    """Those of all chunks of a text."""
-    return [ngram for chunk in cut_text(text)[1] for ngram in chunk_ngrams(chunk)]
-
-
 VOCABULARY = "ngrams.json"
 _MAX_NGRAMS = 200_000  # of a block; the rarest go
 _MANY = 2000  # texts: beyond, an n-gram must occur in two of them
 _CACHED = 200_000  # words whose n-grams are remembered
-_LONG = 24  # characters: longer ones are not
+_MAX_CACHED = 2_000_000  # n-grams of theirs
+_MAX_CHARS = 8_000_000  # characters of all of them
+_FEW = 8  # outputs of a linear model
 _VERSION = 2  # of the rules by which n-grams are taken
 WORDS_WEIGHT, CHINESE_WORDS_WEIGHT = 0.7, 0.4
 _COSINE = 4.0  # its weight among the features of a pair: one feature that counts as much as many
@@ -114,6 +117,42 @@ class Block:
         return np.asarray(np.log((1 + self.num_texts) / (1 + np.asarray(self.counts, np.float64))) + 1)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Sparse rows: the number of the row, the feature and its value, entry after entry in the order of the rows."""
+
+    owner_E: Ints
+    ids_E: Ints
+    values_E: Floats
+    num_rows: int
+    unknown_N: Sequence[float] = ()  # of texts: the share of what is unknown
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def matrix(self, width: int) -> "csr_matrix":
+        """The same for scipy; the features of a row have to be in rising order."""
+        from scipy.sparse import csr_matrix
+
+        starts = np.concatenate(([0], np.cumsum(np.bincount(self.owner_E, minlength=self.num_rows))))
+        return csr_matrix((self.values_E, self.ids_E, starts), shape=(self.num_rows, width))
+
+    def scores(self, weights_KF: Floats, bias_K: Floats) -> Floats:
+        """[N, K]: what a linear model says of each row, without scipy."""
+        found_NK = np.zeros((self.num_rows, len(weights_KF)))
+        if len(weights_KF) <= _FEW:
+            for place, weights_F in enumerate(weights_KF):
+                products_E = self.values_E * weights_F[self.ids_E]
+                found_NK[:, place] = np.bincount(self.owner_E, products_E, self.num_rows)
+            return found_NK + bias_K
+        rows, starts = np.unique(self.owner_E, return_index=True)
+        borders = [*starts.tolist(), len(self.owner_E)]
+        weights_FK = np.ascontiguousarray(weights_KF.T)
+        for row, first, last in zip(rows.tolist(), borders, borders[1:], strict=False):
+            found_NK[row] = self.values_E[first:last] @ weights_FK[self.ids_E[first:last]]
+        return found_NK + bias_K
+
+
 class CountsModel(Model):
     """The n-grams of a task's own texts; nothing is learned before the task."""
 
@@ -128,7 +167,7 @@ class CountsModel(Model):
         first = len(words.ngrams)
         self._character_ids = {ngram: first + place for place, ngram in enumerate(characters.ngrams)}
         self._idf = np.concatenate((words.idf(), characters.idf()))
-        self._cache: dict[str, Ints] = {}
+        self._chunks = _Chunks(self._character_ids)
 
     @classmethod
     def of_texts(cls, texts: Sequence[str]) -> "CountsModel":
@@ -147,39 +186,47 @@ class CountsModel(Model):
 
     def matrix(self, texts: Sequence[str]) -> "csr_matrix":
         """[N, F], sparse."""
-        from scipy.sparse import csr_matrix
+        return self.count(texts).matrix(self.dim)
 
-        found, owner = self._occurrences(texts)
-        counted = csr_matrix((np.ones(len(found)), (owner, found)), shape=(len(texts), self.dim))
-        counted.sum_duplicates()
-        counted.data = (1 + np.log(counted.data)) * self._idf[counted.indices]
-        self._to_length(counted, [CHINESE_WORDS_WEIGHT if has_han(text) else WORDS_WEIGHT for text in texts])
-        return counted
+    def count(self, texts: Sequence[str]) -> Counted:
+        """The rows of texts, features in rising order."""
+        found, owner, unknown = self._occurrences(texts)
+        every = np.sort(owner * self.dim + found, kind="stable")  # half sorted already, which this kind makes use of
+        first = np.flatnonzero(np.concatenate((np.ones(min(len(every), 1), np.bool_), every[1:] != every[:-1])))
+        keys, counts = every[first], np.diff(np.append(first, len(every)))
+        owner, ids = np.divmod(keys, max(self.dim, 1))
+        values = (1 + np.log(counts.astype(np.float64))) * self._idf[ids]
+        part = 2 * owner + (ids >= len(self.words.ngrams))  # words and characters have a length each
+        squares = np.bincount(part, values**2, 2 * len(texts))
+        weights = [CHINESE_WORDS_WEIGHT if has_han(text) else WORDS_WEIGHT for text in texts]
+        lengths = np.stack((np.asarray(weights, np.float64), np.ones(len(texts))), 1).reshape(-1)
+        values *= (lengths / np.sqrt(np.maximum(squares, 1e-300)))[part]
+        return Counted(owner, ids, values, len(texts), unknown)
 
-    def _to_length(self, rows: "csr_matrix", words_weights: Sequence[float]) -> None:
-        """1 for the characters of each row, its ``words_weight`` for its words."""
-        owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        part = 2 * owner + (rows.indices >= len(self.words.ngrams))
-        squares = np.bincount(part, rows.data**2, 2 * rows.shape[0])
-        lengths = np.stack((np.asarray(words_weights, np.float64), np.ones(rows.shape[0])), 1).reshape(-1)
-        rows.data *= (lengths / np.sqrt(np.maximum(squares, 1e-300)))[part]
-
-    def _occurrences(self, texts: Sequence[str]) -> tuple[Ints, Ints]:
-        """Every known n-gram as often as it occurs, and the number of its text."""
-        known, numbers = self._word_ids, dict[str, int]()
-        ids, num_ids = list[int](), list[int]()
-        chunk_ids, num_chunks = list[int](), list[int]()
+    def _occurrences(self, texts: Sequence[str]) -> tuple[Ints, Ints, list[float]]:
+        """Every known n-gram as often as it occurs, the number of its text, and what share of each text is unknown."""
+        number_of, characters = self._word_ids.get, self._character_ids
+        ids, num_ids, unknown = list[int](), list[int](), list[float]()
+        chunks_all, num_chunks = list[str](), list[int]()
         for text in texts:
             words, chunks = cut_text(text)
-            found = [known[one] for one in word_ngrams(words) if one in known]
-            ids += found
+            numbers = list(map(number_of, word_ngrams(words)))
+            found = [number for number in numbers if number is not None] if None in numbers else numbers
+            ids += cast(list[int], found)
             num_ids.append(len(found))
-            chunk_ids += [numbers.setdefault(chunk, len(numbers)) for chunk in chunks]
+            chunks_all += chunks
             num_chunks.append(len(chunks))
+            if chunks is not words or len(text) > _SEEN_CHARS:
+                unknown.append(self.unknown_share([text]))
+            elif None not in numbers[: len(words)]:
+                unknown.append(0.0)
+            else:
+                lacking = [word for word, number in zip(words, numbers, strict=False) if number is None]
+                unknown.append(sum(word not in characters for word in lacking) / len(words))
         texts_N = np.arange(len(texts))
-        parts, lens = _gather([self._of_chunk(chunk) for chunk in numbers], np.asarray(chunk_ids, np.int64))
+        parts, lens = self._chunks.rows(chunks_all)
         owners = np.repeat(texts_N, num_ids), np.repeat(np.repeat(texts_N, num_chunks), lens)
-        return np.concatenate((np.asarray(ids, np.int64), parts)), np.concatenate(owners)
+        return np.concatenate((np.asarray(ids, np.int64), parts)), np.concatenate(owners), unknown
 
     def unknown_share(self, texts: Sequence[str]) -> float:
         """Of words; of single characters in Chinese, whose words are not what it counts."""
@@ -188,17 +235,6 @@ class CountsModel(Model):
             words, chunks = cut_text(text[:_SEEN_CHARS])
             units += words if chunks is words else [char for char in chunks[0] if not char.isspace()]
         return word_share(units, lambda unit: unit in self._word_ids or unit in self._character_ids)
-
-    def _of_chunk(self, chunk: str) -> Ints:
-        found = self._cache.get(chunk)
-        if found is None:
-            known = self._character_ids
-            found = np.asarray([known[one] for one in chunk_ngrams(chunk) if one in known], np.int64)
-            if len(chunk) <= _LONG:
-                if len(self._cache) >= _CACHED:
-                    self._cache.clear()
-                self._cache[chunk] = found
-        return found
 
     @property
     def pair_dim(self) -> int:
@@ -213,6 +249,25 @@ class CountsModel(Model):
         border = len(self.words.ngrams)
         cosines = np.concatenate((shared[:, :border].sum(1), shared[:, border:].sum(1)), 1)
         return hstack([abs(one - other), shared, csr_matrix(_COSINE * np.asarray(cosines))]).tocsr()
+
+    def count_pairs(self, first: Sequence[str], second: Sequence[str]) -> Counted:
+        """The rows of ``pair_matrix`` without scipy."""
+        one, other, size = self.count(first), self.count(second), max(self.dim, 1)
+        sides = [side.owner_E * size + side.ids_E for side in (one, other)]
+        keys = np.union1d(*sides)
+        values_2E = np.zeros((2, len(keys)))
+        for side, own, counted in zip(values_2E, sides, (one, other), strict=True):
+            side[np.searchsorted(keys, own)] = counted.values_E
+        owner, ids = np.divmod(keys, size)
+        product = values_2E[0] * values_2E[1]
+        words = ids < len(self.words.ngrams)
+        rows = np.arange(len(first))
+        cosines = [_COSINE * np.bincount(owner, product * some, len(first)) for some in (words, ~words)]
+        features = np.concatenate((ids, self.dim + ids, *(np.full(len(rows), 2 * self.dim + one) for one in (0, 1))))
+        owners, values = np.concatenate((owner, owner, rows, rows)), (np.abs(values_2E[0] - values_2E[1]), product)
+        order = np.argsort(owners, kind="stable")
+        every = np.concatenate((*values, *cosines))
+        return Counted(owners[order], features[order], every[order], len(first), one.unknown_N)
 
     # -- on disk
 
@@ -311,18 +366,19 @@ class WordCounts(Model):
 
     def matrix(self, sentences: Sequence[Sequence[str]]) -> "csr_matrix":
         """[W, F], sparse: 1 for each feature of each word, sentence after sentence."""
-        from scipy.sparse import csr_matrix
+        return self.count(sentences).matrix(self.dim)
 
+    def count(self, sentences: Sequence[Sequence[str]]) -> Counted:
+        """The same rows, of words."""
         read = [_feature_keys(words) for words in sentences]
         keys = np.concatenate([np.zeros(0, np.int64), *(keys for keys, _ in read)])
         lens = np.concatenate([np.zeros(0, np.int64), *(lens for _, lens in read)])
         owner = np.repeat(np.arange(len(lens)), lens)
         places = np.minimum(np.searchsorted(self.keys, keys), max(self.dim - 1, 0))
         known = self.keys[places] == keys if self.dim else np.zeros(len(keys), bool)
-        shape = (len(lens), self.dim)
-        found = csr_matrix((np.ones(int(known.sum())), (owner[known], places[known])), shape=shape)
-        found.data[:] = 1.0
-        return found
+        found = np.unique(owner[known] * max(self.dim, 1) + places[known])
+        owner, ids = np.divmod(found, max(self.dim, 1))
+        return Counted(owner, ids, np.ones(len(found)), len(lens))
 
     def knows(self, word: str) -> bool:
         """Whether the word itself was there."""
@@ -338,10 +394,50 @@ def _feature_keys(words: Sequence[str]) -> tuple[Ints, Ints]:
     return np.asarray(keys, np.int64), np.asarray([len(found) for found in read], np.int64)
 
 
-def _gather(rows: Sequence[Ints], which: Ints) -> tuple[Ints, Ints]:
-    """The rows of those numbers one after the other, and the length of each."""
-    flat = np.concatenate([np.zeros(0, np.int64), *rows])
-    lens = np.asarray([len(row) for row in rows], np.int64)
-    starts, wanted = (np.cumsum(lens) - lens)[which], lens[which]
-    within = np.arange(int(wanted.sum())) - np.repeat(np.cumsum(wanted) - wanted, wanted)
-    return flat[np.repeat(starts, wanted) + within], wanted
+class _Chunks:
+    """The known n-grams of characters of chunks, each looked up once: they stand one chunk after another in one array."""
+
+    def __init__(self, known: Mapping[str, int]) -> None:
+        self.known, self._lock = known, threading.Lock()
+        self._clear()
+
+    def __reduce__(self) -> tuple[type["_Chunks"], tuple[Mapping[str, int]]]:
+        return _Chunks, (self.known,)
+
+    def _clear(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.num_ngrams = self.num_chars = 0
+        self.flat, self.starts, self.lens = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def rows(self, chunks: Sequence[str]) -> tuple[Ints, Ints]:
+        """The n-grams of all chunks one after another, and how many each has."""
+        with self._lock:
+            found = list(map(self.numbers.get, chunks))
+            if None in found:
+                self._add([chunk for chunk in dict.fromkeys(chunks) if chunk not in self.numbers])
+                found = list(map(self.numbers.get, chunks))
+            which = np.asarray(found, np.int64)
+            starts, lens, flat = self.starts[which], self.lens[which], self.flat
+            if len(self.numbers) > _CACHED or self.num_ngrams > _MAX_CACHED or self.num_chars > _MAX_CHARS:
+                self._clear()
+        within = np.arange(int(lens.sum())) - np.repeat(np.cumsum(lens) - lens, lens)
+        return flat[np.repeat(starts, lens) + within], lens
+
+    def _add(self, chunks: Sequence[str]) -> None:
+        rows = [[self.known[one] for one in chunk_ngrams(chunk) if one in self.known] for chunk in chunks]
+        lens, first = np.asarray([len(row) for row in rows], np.int64), len(self.numbers)
+        self.numbers.update(zip(chunks, range(first, first + len(chunks)), strict=True))
+        self.starts = _appended(self.starts, first, self.num_ngrams + np.cumsum(lens) - lens)
+        self.lens = _appended(self.lens, first, lens)
+        added = np.asarray([number for row in rows for number in row], np.int64)
+        self.flat = _appended(self.flat, self.num_ngrams, added)
+        self.num_ngrams += len(added)
+        self.num_chars += sum(map(len, chunks))
+
+
+def _appended(array: Ints, used: int, more: Ints) -> Ints:
+    """The array with more values after those that are used; where there is no room, twice as large."""
+    if used + len(more) > len(array):
+        array = np.concatenate((array[:used], np.zeros(used + 2 * len(more), np.int64)))
+    array[used : used + len(more)] = more
+    return array

@@ -1,11 +1,13 @@
 """DeBERTa (He et al. 2021, 2023): directories of its versions 2 and 3."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
     from firth.models.shared.published import EncoderFormat
+    from firth.tokenizers.published import SentencePieceRules
 
 
 def _format() -> "EncoderFormat":
@@ -14,4 +16,10 @@ def _format() -> "EncoderFormat":
     return DEBERTA
 
 
-SPEC = published_encoder("deberta", _format, ("deberta-v2",))
+def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
+    from firth.models.deberta.tokenizer import RULES
+
+    return RULES
+
+
+SPEC = published_encoder("deberta", _format, ("deberta-v2",), sentencepiece=_sentencepiece)

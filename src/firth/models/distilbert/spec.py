@@ -49,6 +49,7 @@ def _format() -> "EncoderFormat":
             "init_std": "initializer_range",
         },
         activation="activation",
+        defaults={"n_layers": 6},
         shape={"positions": "learned", "num_segments": 0, "norm_eps": 1e-12, "pooler_activation": "relu"},
     )
 

@@ -15,11 +15,13 @@ from firth.models.shared.configs import MaskingConfig, sized_encoder
 class ReplacedTokensConfig(MaskingConfig):
     """Replaced-token detection with a small masked generator (ELECTRA, Clark et al. 2020)."""
 
-    kind: Literal["replaced_tokens"] = "replaced_tokens"
-    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.85
-    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.0
+    kind: Literal["replaced_tokens"] = "replaced_tokens"  # what is learned
+    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.85  # of the chosen tokens: become [MASK] for the generator
+    random_token_prob: Annotated[float, Field(ge=0, le=1)] = (
+        0.0  # of the hidden ones: become a random token; the rest stay
+    )
     generator_ratio: Annotated[float, Field(gt=0, le=1)] = 0.25  # the generator's width
-    replaced_weight: Annotated[float, Field(ge=0)] = 50.0
+    replaced_weight: Annotated[float, Field(ge=0)] = 50.0  # of the loss of the discriminator
 
 
 def _electra(

@@ -55,6 +55,7 @@ ELECTRA = EncoderFormat(
         ("token_head", "ForMaskedLM"),
         ("", "Model"),
     ),
+    head_activation="gelu",
     output="generator_lm_head.weight",
     held=_held,
     outside=BERT_OUTSIDE | {"project": "embeddings_project"},

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.record import Scores
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Inputs, Losses, uniform
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
@@ -163,6 +164,6 @@ class ElectraPretraining(EncoderPretraining):
         save_encoder(folder / _GENERATOR, self.objective.generator.config, generator, token_head, pad_id)
         self.corpus.pieces.save(folder / _GENERATOR)
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         """None: a discriminator gives tokens no probabilities."""
-        return {}
+        return Scores()

@@ -27,6 +27,7 @@ def _format() -> "EncoderFormat":
 SPEC = ModelSpec(
     name="electra",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=load_encoder_model,
     encoder_format=_format,
@@ -34,6 +35,7 @@ SPEC = ModelSpec(
     objectives=(ReplacedTokensConfig,),
     tokens=("wordpiece", "unigram"),
     model_types=("electra",),
-    is_transformer=True,
+    tuned_whole=True,
     has_task_heads=True,
+    abilities=("attention",),
 )

@@ -13,20 +13,20 @@ from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 class ElmoConfig(Config):
     """ELMo's bidirectional language model (Peters et al. 2018), with its published sizes."""
 
-    char_dim: Width = 16
+    char_dim: Width = 16  # width of a character
     filters: Annotated[tuple[tuple[Width, Width], ...], Field(min_length=1, max_length=1000)] = (
         *((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
     )  # (width, how many)
-    num_highway: Annotated[int, Field(ge=0, le=100)] = 2
-    activation: Literal["relu", "tanh"] = "relu"
+    num_highway: Annotated[int, Field(ge=0, le=100)] = 2  # highway layers over the character CNN
+    activation: Literal["relu", "tanh"] = "relu"  # of the character CNN
     max_chars: Annotated[int, Field(ge=4, le=10_000)] = 50  # of a word, with its borders
     projection_dim: Width = 512  # what a direction gives; a word has twice as much
-    cell_dim: Width = 4096
-    num_layers: Layers = 2
-    residual: bool = True
+    cell_dim: Width = 4096  # units of an LSTM cell
+    num_layers: Layers = 2  # LSTM layers of each direction
+    residual: bool = True  # adds the input of each layer to its output
     cell_clip: Annotated[float, Field(ge=0)] = 3.0  # 0: none
-    projection_clip: Annotated[float, Field(ge=0)] = 3.0
-    dropout_prob: Probability = 0.1
+    projection_clip: Annotated[float, Field(ge=0)] = 3.0  # of the outputs; 0: none
+    dropout_prob: Probability = 0.1  # dropout of layers
     num_characters: ClassVar[int] = 262  # 256 bytes, five marks, and 0 for no word
 
     @property
@@ -55,15 +55,15 @@ class ElmoConfig(Config):
 class BothDirectionsConfig(ObjectiveConfig):
     """The next word and the one before, jointly (Peters et al. 2018). ``batch_size`` of training is the number of streams."""
 
-    kind: Literal["both_directions"] = "both_directions"
+    kind: Literal["both_directions"] = "both_directions"  # what is learned
     seq_len: Positive = 20  # words until backpropagation is cut; the state goes on
     max_vocab: Positive | None = None  # of the softmax; the characters of every word are read
-    min_count: Positive = 1
-    softmax: Literal["table", "characters"] = "table"
+    min_count: Positive = 1  # words of the softmax that occur less often are left out
+    softmax: Literal["table", "characters"] = "table"  # output vectors from a table, or from characters
     num_samples: Annotated[int, Field(ge=0)] = 8192  # noise words of a batch; 0: the whole vocabulary
     softmax_network: Literal["own", "shared"] = "own"  # for characters: a network apart, or the token layer
-    correction_dim: Width = 128
-    reset_between_sentences: bool = False
+    correction_dim: Width = 128  # of a word's own vector, added to the one from characters
+    reset_between_sentences: bool = False  # the state begins anew with each sentence
 
 
 def elmo_tiny() -> RunConfig:

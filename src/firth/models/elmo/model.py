@@ -27,8 +27,9 @@ from firth.models.elmo.scoring import WordOutput, require_output
 from firth.models.shared.model import Found, Model, TextLayers
 from firth.models.shared.scoring import BOTH_DIRECTIONS, ScoredText, choose_method
 from firth.tokenizers.segmentation import Segmentation
+from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.words import PADDING as CHARACTER_PADDING
-from firth.tokenizers.words import border_ids, character_ids, split_sentences, trimmed
+from firth.tokenizers.words import border_ids, character_ids, trimmed
 from firth.vectors.vocabulary import read_words
 
 _BATCH_CELLS = 1 << 22  # words of a batch times cells: what is held at a time grows with both

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from firth.core.errors import note_computing
 from firth.core.types import Inputs, Layers
 from firth.models.elmo.config import ElmoConfig
 from firth.nn.character_cnn import CharacterCNN
@@ -63,6 +64,7 @@ class Elmo(nn.Module):
     ) -> tuple[torch.Tensor, list[State]]:
         """For training: each direction reads words of its own in its own order. The last layer's outputs,
         and the states to go on from."""
+        note_computing()
         outputs, after = self.readers(vectors_GTBP, states, live_GTB, fresh_GTB, self.config.dropout_prob)
         last = outputs[-1]
         return dropout(last, self.config.dropout_prob, self.training), after
@@ -72,6 +74,7 @@ class Elmo(nn.Module):
 
         Both directions stand side by side; layer 0 is the token's vector, twice.
         """
+        note_computing()
         mask_TB = mask_BT.T
         tokens_TBP = vectors_BTP.transpose(0, 1) * mask_TB[..., None]
         both = torch.stack((tokens_TBP, tokens_TBP.flip(0)))

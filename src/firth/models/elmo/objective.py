@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors, write_json, write_text
+from firth.core.record import Scores
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text
@@ -381,13 +382,13 @@ class ElmoPretraining(Pretraining):
             found["perplexity"] = math.exp(min(found["loss"], 700.0))
         return found
 
-    def final_scores(self, folder: Path) -> dict[str, Any]:
+    def final_scores(self, folder: Path) -> Scores:
         """Why the two curves of the loss lie apart, where they do."""
         number = self.objective.num_samples
         said = (
             f"In training the loss is over the right word and {number:,} drawn ones; held-out text is scored over all."
         )
-        return {"training_loss": said} if number else {}
+        return Scores(notes={"training_loss": said}) if number else Scores()
 
 
 def _require_words(corpus: Corpus) -> None:

@@ -35,6 +35,14 @@ def _files(path: Path) -> dict[str, Path]:
     return {OPTIONS: options, WEIGHTS: weights}
 
 
+def _facts(path: Path) -> dict[str, object]:
+    from firth.core.files import read_json
+    from firth.models.elmo.format import OPTIONS, config_from_options
+
+    options = _files(path)[OPTIONS]
+    return config_from_options(read_json(options), options).model_dump(mode="json")
+
+
 SPEC = ModelSpec(
     name="elmo",
     recipes=RECIPES,
@@ -45,7 +53,8 @@ SPEC = ModelSpec(
     tokens=("words",),
     recognizes=_is_elmo,
     files=_files,
+    facts=_facts,
     continues="elmo-small",
-    carries_state=True,
     mixes_layers=True,
+    abilities=("nearest",),
 )

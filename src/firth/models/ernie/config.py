@@ -16,10 +16,10 @@ from firth.models.shared.configs import MaskingConfig, sized_encoder
 class KnowledgeMaskingConfig(MaskingConfig):
     """Tokens, phrases and entities hidden as wholes, and several tasks on pairs at once (ERNIE, Sun et al. 2019, 2020)."""
 
-    kind: Literal["knowledge_masking"] = "knowledge_masking"
-    schedule: Literal["mixed", "stages"] = "mixed"
+    kind: Literal["knowledge_masking"] = "knowledge_masking"  # what is learned
+    schedule: Literal["mixed", "stages"] = "mixed"  # of the kinds of masks: mixed, or one after the other
     basic_weight: Annotated[float, Field(ge=0)] = 1.0  # mixed: shares of the rows
-    phrase_weight: Annotated[float, Field(ge=0)] = 1.0
+    phrase_weight: Annotated[float, Field(ge=0)] = 1.0  # rows with hidden phrases
     entity_weight: Annotated[float, Field(ge=0)] = 1.0  # counts only with a list of entities
     stage_epochs: Annotated[float, Field(gt=0)] = 1.0  # stages: so long basic, so long phrases, then entities
     entities: str | None = None  # a file with an entity a line
@@ -27,11 +27,11 @@ class KnowledgeMaskingConfig(MaskingConfig):
     phrase_count: Annotated[int, Field(ge=1)] = 5  # how often they must have met
     max_phrase_len: Annotated[int, Field(ge=2)] = 4  # in words
     sample_tokens: Positive = 4_000_000  # of which phrases are found
-    next_sentence: bool = True
-    sentence_order: bool = True
-    sentence_distance: bool = True
-    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    pair_weight: Annotated[float, Field(ge=0)] = 1.0
+    next_sentence: bool = True  # a training task: does the second segment follow
+    sentence_order: bool = True  # a training task: are segments in order
+    sentence_distance: bool = True  # a training task: how far two segments are apart
+    short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of pairs that are shorter than a row
+    pair_weight: Annotated[float, Field(ge=0)] = 1.0  # of the loss of pairs
 
     @model_validator(mode="after")
     def _something_is_hidden(self) -> "KnowledgeMaskingConfig":

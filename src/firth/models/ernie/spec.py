@@ -27,6 +27,7 @@ def _format() -> "EncoderFormat":
 SPEC = ModelSpec(
     name="ernie",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=load_encoder_model,
     encoder_format=_format,
@@ -34,7 +35,7 @@ SPEC = ModelSpec(
     objectives=(KnowledgeMaskingConfig,),
     tokens=("wordpiece", "unigram"),
     model_types=("ernie",),
-    is_transformer=True,
+    tuned_whole=True,
     has_task_heads=True,
-    can_fill=True,
+    abilities=("fill", "follows", "attention"),
 )

@@ -29,7 +29,7 @@ from firth.vectors.classifier import (
 )
 from firth.vectors.fasttext_format import is_classifier_file, read_classifier, write_classifier
 
-__all__ = ["FastTextClassifier", "FastTextConfig", "is_classifier_file"]
+__all__ = ["FastTextClassifier", "FastTextClassifierConfig", "is_classifier_file"]
 
 SETTINGS = "fasttext.json"
 _ARRAYS = "fasttext.safetensors"
@@ -42,18 +42,19 @@ _LONGEST, _LONGEST_CHINESE = 10.0, 3.0  # characters, the mean of words; what is
 _SOME = 10  # one text in so many
 
 
-class FastTextConfig(ClassifierConfig):
+class FastTextClassifierConfig(ClassifierConfig):
     """Settings of ``firth finetune classify --base fasttext``. The original's defaults (5 epochs at 0.1, no character
     n-grams) are for millions of texts; these are for hundreds and thousands. ``epochs``, ``min_n`` and ``max_n`` go by the texts
     where they are not given. Found by trying on film reviews, news and Chinese titles, 200 to 7,000 texts."""
 
-    learning_rate: Annotated[float, Field(gt=0)] = 0.5
-    # whitespace: as the original cuts texts; words: in Firth's way; auto: whitespace where that gives words
-    word_split: Literal["auto", "words", "whitespace"] = "auto"
+    learning_rate: Annotated[float, Field(gt=0)] = 0.5  # at first
+    word_split: Literal["auto", "words", "whitespace"] = (
+        "auto"  # whitespace: as the original cuts texts; words: as firth prepare does; auto: whitespace where that gives words
+    )
     metric: Literal["accuracy", "macro_f1", "weighted_f1", "matthews"] = "accuracy"  # the dev score that decides
-    budget: str | None = None  # so long other settings are tried, for example 5m; what is given stays as it is
+    budget: str | None = None  # how long other settings are tried, for example 5m; what is given stays as it is
 
-    def fitted(self, texts: Sequence[str], given: Set[str]) -> "FastTextConfig":
+    def fitted(self, texts: Sequence[str], given: Set[str]) -> "FastTextClassifierConfig":
         """With what depends on the machine and the texts: threads, how often texts are read, how they are cut, and which
         n-grams words have (Chinese words are short)."""
         split = find_split(texts)

@@ -1,6 +1,5 @@
 """Training fastText's classifier: with progress, stopped on request; and the search for its settings in a budget."""
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -12,13 +11,10 @@ from firth.core.config import Config
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import read_json, write_json
 from firth.core.types import Progress
-from firth.models.fasttext.classifier import FastTextClassifier, FastTextConfig, Floats, scan
+from firth.models.fasttext.classifier import FastTextClassifier, FastTextClassifierConfig, Floats, scan
 from firth.vectors.classifier_training import LabelledTexts, Search, Trial, label_texts, train_classifier
-from firth.vectors.trainer import stop_requests
 
-__all__ = ["Examples", "Stop", "Tuning", "Vectors", "fit", "stop_requests"]
-
-Stop = threading.Event
+Stop = Sequence[int]  # signals that were caught; some: stop
 Vectors = Mapping[str, Floats]
 _REPORT_S, _SAVE_S = 0.5, 2.0
 _MOST_TRIALS = 1000  # more would only find what suits the examples that judge
@@ -32,7 +28,7 @@ class Examples:
     texts: Sequence[str]
     labels: Sequence[str]
 
-    def scanned(self, config: FastTextConfig) -> LabelledTexts:
+    def scanned(self, config: FastTextClassifierConfig) -> LabelledTexts:
         return label_texts(scan(self.texts, config.word_split), [[one] for one in self.labels], config.min_count_label)
 
 
@@ -44,7 +40,7 @@ class OutOfTime(Exception):
 class Watch:
     """Tells how far a training is, and stops it on request or at the end of its time."""
 
-    config: FastTextConfig
+    config: FastTextClassifierConfig
     texts: LabelledTexts
     progress: Progress | None
     stop: Stop
@@ -55,7 +51,7 @@ class Watch:
 
     def __call__(self, texts: int, loss: float) -> None:
         now = time.perf_counter()
-        if self.stop.is_set():
+        if self.stop:
             raise Interrupted("stopped on request")
         if not np.isfinite(loss):
             raise FirthError("the loss became NaN or infinite; train with a smaller learning_rate")
@@ -85,7 +81,7 @@ class Watch:
 
 def fit(
     texts: LabelledTexts,
-    config: FastTextConfig,
+    config: FastTextClassifierConfig,
     stop: Stop,
     progress: Progress | None = None,
     vectors: Vectors | None = None,
@@ -102,7 +98,7 @@ def fit(
 
 
 class _SavedTrial(Config):
-    config: FastTextConfig
+    config: FastTextClassifierConfig
     score: float
     seconds: float
 
@@ -120,7 +116,7 @@ class Tuning:
     progress: Progress | None = None
     vectors: Vectors | None = None
 
-    def run(self, config: FastTextConfig, fixed: Set[str]) -> tuple[FastTextConfig, list[Trial]]:
+    def run(self, config: FastTextClassifierConfig, fixed: Set[str]) -> tuple[FastTextClassifierConfig, list[Trial]]:
         """The best settings, and all that were tried. The time that a training with the best ones takes is kept back."""
         search = Search(config, fixed, self._read())
         begun = saved = time.perf_counter() - sum(trial.seconds for trial in search.trials)
@@ -141,7 +137,7 @@ class Tuning:
         self._save(search.trials)
         assert search.best is not None
         found = search.best.config
-        assert isinstance(found, FastTextConfig)
+        assert isinstance(found, FastTextClassifierConfig)
         return found, search.trials
 
     def _save(self, trials: Sequence[Trial]) -> float:
@@ -156,7 +152,7 @@ class Tuning:
 
     def _try(self, config: Config, texts: LabelledTexts, left: float) -> Trial | None:
         """None: there was no time for it."""
-        assert isinstance(config, FastTextConfig)
+        assert isinstance(config, FastTextClassifierConfig)
         started = time.perf_counter()
         try:
             model, _ = fit(texts, config, self.stop, self.progress, self.vectors, left)

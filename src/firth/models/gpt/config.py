@@ -23,31 +23,31 @@ class DecoderConfig(Config):
     """A Transformer decoder, norm first: by default GPT-2's (Radford et al. 2019: learned positions, tied head). The modern
     shape (Touvron et al. 2023: Llama; Qwen) has rotary positions, RMS norms, gated feed-forward layers without biases."""
 
-    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 50257
-    hidden_dim: Width = 768
-    num_layers: Layers = 12
-    num_heads: Width = 12
-    ffn_dim: Width = 3072
-    max_positions: Annotated[int, Field(gt=1, le=1 << 24)] = 1024
-    dropout_prob: Probability = 0.1
-    attention_dropout_prob: Probability = 0.1
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu_tanh"
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
-    init_std: Annotated[float, Field(gt=0)] = 0.02
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 50257  # set from the corpus
+    hidden_dim: Width = 768  # width of the layers
+    num_layers: Layers = 12  # number of layers
+    num_heads: Width = 12  # attention heads of a layer
+    ffn_dim: Width = 3072  # width of the feed-forward layers
+    max_positions: Annotated[int, Field(gt=1, le=1 << 24)] = 1024  # longest input, in tokens
+    dropout_prob: Probability = 0.1  # dropout of layers
+    attention_dropout_prob: Probability = 0.1  # dropout of attention weights
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu_tanh"  # of feed-forward layers
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5  # added to the variance in norms
+    init_std: Annotated[float, Field(gt=0)] = 0.02  # standard deviation of the initial weights
     table_std: Annotated[float, Field(gt=0)] | None = None  # of the token table at first; none: as all weights
 
-    positions: Literal["learned", "rotary"] = "learned"
-    norm: Literal["layer", "rms"] = "layer"
-    gated: bool = False
-    bias: bool = True
-    tied: bool = True  # whether the token table is the output layer, too
+    positions: Literal["learned", "rotary"] = "learned"  # how positions are encoded
+    norm: Literal["layer", "rms"] = "layer"  # layer norm or RMS norm
+    gated: bool = False  # gated feed-forward layers
+    bias: bool = True  # whether linear layers have one
+    tied_output: bool = True  # whether the token table is the output layer, too
     # Only with rotary positions:
     num_kv_heads: Width | None = None  # heads of keys and values; none: as many as of queries
     head_dim: Width | None = None  # none: the hidden size divided by the heads
-    qkv_bias: bool = False
-    qk_norm: bool = False
-    rotary_base: Annotated[float, Field(gt=1)] = 10000.0
-    rotary_scaling: RopeScaling | None = None
+    qkv_bias: bool = False  # of queries, keys and values
+    qk_norm: bool = False  # RMS norm of queries and keys
+    rotary_base: Annotated[float, Field(gt=1)] = 10000.0  # of rotary positions
+    rotary_scaling: RopeScaling | None = None  # to reach further than in training
     local_start: bool = False  # heads begin by looking at the tokens before
     bos_id: int | None = None  # stands before a text; none: the token that ends texts
 
@@ -72,7 +72,7 @@ class DecoderConfig(Config):
         wanted = dict(
             zip(shape, ("rms", True, False) if self.positions == "rotary" else ("layer", False, True), strict=True)
         )
-        if shape != wanted or (self.positions == "learned" and not self.tied):
+        if shape != wanted or (self.positions == "learned" and not self.tied_output):
             said = " ".join(f"{name}={str(value).lower()}" for name, value in wanted.items())
             raise ValueError(f"positions={self.positions} goes with {said}, as in published decoders: set these")
         if self.local_start and (self.positions != "rotary" or self.kv_heads != self.num_heads):
@@ -93,9 +93,9 @@ class DecoderConfig(Config):
 class NextTokenConfig(ObjectiveConfig):
     """Next-token prediction: what a row of training text is."""
 
-    kind: Literal["next_token"] = "next_token"
-    seq_len: Annotated[int, Field(ge=2)] = 128
-    rows: Literal["documents", "stream"] = "documents"
+    kind: Literal["next_token"] = "next_token"  # what is learned
+    seq_len: Annotated[int, Field(ge=2)] = 128  # tokens of a row
+    rows: Literal["documents", "stream"] = "documents"  # a row is a piece of one document, or of all text in a row
 
 
 def _gpt(name: str, num_layers: int, hidden_dim: int, max_positions: int, learning_rate: float) -> RunConfig:
@@ -142,6 +142,7 @@ def gpt_char() -> RunConfig:
     """4 layers of 128 that see 64 characters: for a corpus of --tokens characters, minutes on a laptop."""
     char = _gpt("gpt-char", 4, 128, 64, 2e-3)
     return char.replace(
+        tokens=("characters",),
         model=char.model.replace(num_heads=4),
         objective=NextTokenConfig(seq_len=64, rows="stream"),
         training=char.training.replace(batch_size=12),
@@ -191,7 +192,9 @@ def _llama(name: str, num_layers: int, hidden_dim: int, head_dim: int, rows: tup
         spec="gpt",
         model=model,
         objective=NextTokenConfig(seq_len=rows[1]),
-        training=TrainingConfig(batch_size=rows[0], learning_rate=rate, optimizer="muon", embeddings="auto"),
+        training=TrainingConfig(
+            batch_size=rows[0], learning_rate=rate, optimizer="muon", embeddings="auto", precision="auto"
+        ),
     )
 
 

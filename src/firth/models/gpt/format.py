@@ -91,7 +91,7 @@ _ROTARY_ACTIVATIONS = {"silu": "silu", "swish": "silu", **ACTIVATIONS}
 def _rotary_names(config: DecoderConfig) -> dict[str, list[str]]:
     """Every name of ours with theirs, of which several are one matrix here."""
     found = {ours: [theirs] for ours, theirs in _ROTARY_OUTSIDE.items()}
-    if not config.tied:
+    if not config.tied_output:
         found["output.weight"] = ["lm_head.weight"]
     biased = {"attention.qkv"} if config.qkv_bias or config.bias else set()
     biased |= {"attention.out"} if config.bias else set()
@@ -135,16 +135,23 @@ def _rotary_to_json(config: DecoderConfig, eos_id: int | None) -> dict[str, Any]
         "use_sliding_window": False,
         "bos_token_id": eos_id if config.bos_id is None else config.bos_id,
         "eos_token_id": eos_id,
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tied_output,
     }
 
 
 def _rotary_from_json(data: Mapping[str, Any], kind: str, where: Path) -> DecoderConfig:
     activation = _ROTARY_ACTIVATIONS.get(str(data.get("hidden_act", "silu")))
     odd = [name for name in ("attention_bias", "mlp_bias", "use_sliding_window") if data.get(name)]
-    window = data.get("sliding_window") if kind == "mistral" else None
+    window = data.get("sliding_window", 4096) if kind == "mistral" else None  # the class has one where nothing is said
     if window is not None and window < data.get("max_position_embeddings", 4096):
         odd.append("sliding_window")
+    if set(data.get("layer_types") or ()) - {"full_attention"}:
+        odd.append("layer_types")
+    if {data.get("partial_rotary_factor"), (data.get("rope_parameters") or {}).get("partial_rotary_factor")} - {
+        None,
+        1,
+    }:
+        odd.append("partial_rotary_factor")
     if activation is None or odd:
         what = ", ".join(odd) or f"activation {data.get('hidden_act')}"
         raise FirthError(f"{where}: this {kind} is built in a way that Firth does not know ({what})")
@@ -161,7 +168,7 @@ def _rotary_from_json(data: Mapping[str, Any], kind: str, where: Path) -> Decode
         "head_dim": _head_dim(data),
         "qkv_bias": kind == "qwen2",
         "qk_norm": kind == "qwen3",
-        "tied": bool(data.get("tie_word_embeddings", False)),
+        "tied_output": bool(data.get("tie_word_embeddings", False)),
         "rotary_base": base,
         "rotary_scaling": scaling,
         "bos_id": bos if isinstance(bos, int) and bos != eos else None,
@@ -278,7 +285,7 @@ def _load_rotary(folder: Path, config: DecoderConfig) -> Weights:
     weights = {
         ours: torch.cat([published.take(name) for name in theirs]) for ours, theirs in _rotary_names(config).items()
     }
-    if config.tied:
+    if config.tied_output:
         published.drop_tied("lm_head.weight", weights["tokens.weight"])
     published.finish(lambda name: name.endswith(".rotary_emb.inv_freq"))  # older files hold the frequencies
     return weights

@@ -7,17 +7,16 @@ N rows, T tokens, V vocabulary.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import BATCH_TOKENS, Frame, Inputs, TextReader, padded_batches, pool_windows
+from firth.core.types import BATCH_TOKENS, Floats, Frame, Inputs, Ints, TextReader, encode_windows, padded_batches
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
@@ -151,23 +150,21 @@ class DecoderModel(Model):
         """One vector per text, float32 [N, D]; ``pool`` last is the token that has seen all others. Texts longer
         than the model go through in windows, and an empty text is the token that ends texts."""
         self._check_choice(layer, pool)
-        windows: list[NDArray[np.int64]] = []
-        owner: list[int] = []
-        for number, text in enumerate(texts):
+        windows = []
+        for text in texts:
             ids = self.ids(text)
             ids = ids if len(ids) else np.asarray([self.eos_id])
-            found = np.split(ids, range(self.config.max_positions, len(ids), self.config.max_positions))
-            windows += found
-            owner += [number] * len(found)
-        pooled = np.zeros((len(windows), self.dim), np.float32)
-        last = layer in (-1, self.num_layers)
+            windows.append(np.split(ids, range(self.config.max_positions, len(ids), self.config.max_positions)))
         with torch.inference_mode():
-            for numbers, ids_BT, mask_BT in padded_batches(windows):
-                inputs = Inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
-                hidden = self.decoder.last(inputs) if last else self.decoder(inputs).hidden[layer]
-                pooled[numbers] = pool_tokens(hidden, inputs.mask, pool).numpy()
-        lens = np.asarray([len(window) for window in windows])
-        return pool_windows(pooled, np.asarray(owner), lens, len(texts), pool)
+            return encode_windows(windows, self.dim, pool, lambda some: self._pooled(some, layer, pool))
+
+    def _pooled(self, windows: Sequence[Ints], layer: int, pool: str) -> Iterator[tuple[Ints, Floats]]:
+        """(numbers, a vector each) of some windows at a time."""
+        for numbers, ids_BT, mask_BT in padded_batches(windows):
+            inputs = Inputs(torch.from_numpy(ids_BT), torch.from_numpy(mask_BT))
+            last = layer in (-1, self.num_layers)
+            hidden_BTD = self.decoder.last(inputs) if last else self.decoder(inputs).hidden[layer]
+            yield numbers, pool_tokens(hidden_BTD, inputs.mask, pool).numpy()
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
@@ -236,7 +233,7 @@ class DecoderModel(Model):
         return name_perplexities(-total, *sizes.tolist())
 
     def generate_many(
-        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: object
     ) -> list[list[Continuation]]:
         """Each text continued, in one batch: see ``Generation`` for the settings. When the positions are used up
         the older half of the text is forgotten."""

@@ -36,7 +36,7 @@ class Decoder(TokenNetwork):
             self.register_buffer("frequencies", frequencies, persistent=False)
         self.blocks = nn.ModuleList(self._block() for _ in range(config.num_layers))
         self.final_norm = build_norm(config.norm, config.hidden_dim, config.norm_eps)
-        self.output = None if config.tied else nn.Linear(config.hidden_dim, config.vocab_size, bias=False)
+        self.output = None if config.tied_output else nn.Linear(config.hidden_dim, config.vocab_size, bias=False)
 
     def _block(self) -> Block:
         config = self.config

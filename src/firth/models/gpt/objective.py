@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.record import Scores
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Inputs, Losses, Objective
 from firth.corpus.format import Corpus, PackedRows, Split, cut_documents, need_text, require_same_tokens
@@ -158,7 +159,7 @@ class GptPretraining(Pretraining):
         save_decoder(folder, self.model.config, dict(self.model.state_dict()), self.objective.eos_id)
         self.corpus.pieces.save(folder)
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         """Perplexities over whole held-out documents, their ends included."""
         model = DecoderModel.from_weights(*load_decoder(folder), Pieces.load(folder), folder)
         split, starts = self.corpus.heldout, self.corpus.heldout.document_starts
@@ -169,4 +170,4 @@ class GptPretraining(Pretraining):
             loss -= float(model.score_ids(np.append(ids, model.eos_id)).sum())
             num_words = int(split.word_starts(start, end).sum())
             counts += len(ids) + 1, num_words + 1, len(model.pieces.decode(ids.tolist())) + 1
-        return name_perplexities(loss, *counts.tolist())
+        return Scores(name_perplexities(loss, *counts.tolist()))

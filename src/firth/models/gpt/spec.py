@@ -28,6 +28,8 @@ def _load(folder: Path) -> "Model":
 SPEC = ModelSpec(
     name="gpt",
     recipes=RECIPES,
+    in_transformers=True,
+    suggested={"bpe": "gpt-tiny", "characters": "gpt-char"},
     pretraining=_pretraining,
     load=_load,
     network=DecoderConfig,
@@ -35,6 +37,6 @@ SPEC = ModelSpec(
     tokens=("wordpiece", "bpe", "unigram", "characters"),
     model_types=("gpt2", "llama", "mistral", "qwen2", "qwen3"),
     continues="gpt-mini",
-    is_transformer=True,
-    can_generate=True,
+    tuned_whole=True,
+    abilities=("generate", "attention"),
 )

@@ -28,4 +28,5 @@ SPEC = ModelSpec(
     model_types=("model2vec",),
     tokens=("wordpiece",),
     is_table=True,
+    abilities=("nearest", "analogy"),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.published import EncoderFormat, has_shape
+from firth.models.shared.published import EncoderFormat, activation_name, has_shape
 
 _SHAPE: Mapping[str, object] = {  # what all of them are
     "positions": "rotary",
@@ -48,18 +48,32 @@ def _read(data: Mapping[str, object], where: Path) -> Mapping[str, object]:
                 "which the first and every so many after it look at the whole text"
             )
     local = count > 1 and every > 1  # the count is checked later: nothing here may grow with it
+    _require_plain_angles(data, where)
     rope = data.get("rope_parameters")
     bases = {
         kind: one["rope_theta"]
         for kind, one in (rope.items() if isinstance(rope, dict) else ())
         if isinstance(one, dict) and "rope_theta" in one
     }
-    base = data.get("global_rope_theta", bases.get(_WHOLE, 160_000.0))
+    base = bases.get(_WHOLE, data.get("global_rope_theta", 160_000.0))
     found: dict[str, object] = {"rotary_base": base}
     if local:
-        near = data.get("local_rope_theta", bases.get(_LOCAL, 10_000.0))
+        near = bases.get(_LOCAL, data.get("local_rope_theta", 10_000.0))
         found |= {"window": window // 2, "global_every": every, "local_rotary_base": near}
     return found
+
+
+def _require_plain_angles(data: Mapping[str, object], where: Path) -> None:
+    """Rotary positions that are scaled, or that turn a part of each head alone, are not read; of both kinds of layers, in
+    the older and the newer spelling."""
+    rope = data.get("rope_parameters")
+    kinds = rope.values() if isinstance(rope, dict) else ()
+    for one in (data, rope, data.get("rope_scaling"), *kinds):
+        said = one if isinstance(one, dict) else {}
+        kind = said.get("rope_type", said.get("type", "default"))
+        if kind not in (None, "default") or said.get("partial_rotary_factor") not in (None, 1):
+            what = f"of type '{kind}'" if kind not in (None, "default") else "of a part of each head"
+            raise FirthError(f"{where}: rotary positions {what}; of ModernBERT Firth reads the default ones")
 
 
 def _kinds(count: int, every: int) -> list[str]:
@@ -74,6 +88,7 @@ def _write(config: EncoderConfig) -> Mapping[str, object]:
         "local_rope_theta": config.local_rotary_base if config.window else config.rotary_base,
         **({"local_attention": 2 * config.window} if config.window else {}),
         "classifier_pooling": "mean",
+        "classifier_activation": activation_name(config.activation),
         **_EMPTY,
         **{f"{name}_token_id": None for name in ("bos", "eos", "cls", "sep")},
     }
@@ -113,7 +128,15 @@ MODERNBERT = EncoderFormat(
         "init_std": "initializer_range",
     },
     activation="hidden_activation",
-    defaults={"norm_eps": 1e-5, "num_hidden_layers": 22, "intermediate_size": 1152, "max_position_embeddings": 8192},
+    head_activation="classifier_activation",
+    defaults={
+        "vocab_size": 50368,
+        "norm_eps": 1e-5,
+        "num_hidden_layers": 22,
+        "intermediate_size": 1152,
+        "max_position_embeddings": 8192,
+        "classifier_activation": "gelu",
+    },
     required={
         "attention_bias": False,
         "mlp_bias": False,

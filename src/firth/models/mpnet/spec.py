@@ -28,6 +28,7 @@ def _format() -> "EncoderFormat":
         heads={"token_head": LM_HEAD} | {part: heads[part] for part in ("pooler", "classifier", "spans")},
         text_heads=DENSE_CLASSIFIER,
         architectures=MASKED_CLASSES,
+        head_activation="gelu",
         output="lm_head.decoder.weight",
         outside=BERT_OUTSIDE | {"relative": "encoder.relative_attention_bias"},
         block={
@@ -39,7 +40,7 @@ def _format() -> "EncoderFormat":
             "ffn_norm": "output.LayerNorm",
         },
         settings={ours: theirs for ours, theirs in BERT_SETTINGS.items() if ours != "num_segments"},
-        defaults={"pad_token_id": 1, "vocab_size": 30527},
+        defaults={"pad_token_id": 1, "vocab_size": 30527, "max_position_embeddings": 512},
         required={"relative_attention_num_buckets": 32},
         shape={"positions": "learned_relative", "num_segments": 0},
         offset=True,

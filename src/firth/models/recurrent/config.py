@@ -13,29 +13,31 @@ from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 class RecurrentConfig(Config):
     """A recurrent network over tokens."""
 
-    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 10000
-    cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after", "lstmp"] = "lstm"
-    embed_dim: Width = 256
-    hidden_dim: Width = 256
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 10000  # set from the corpus
+    cell: Literal["rnn_tanh", "rnn_relu", "lstm", "peephole", "coupled", "gru", "gru_after", "lstmp"] = (
+        "lstm"  # kind of recurrent cell
+    )
+    embedding_dim: Width = 256  # width of the token table
+    hidden_dim: Width = 256  # units of a layer
     cell_dim: Width | None = None  # of lstmp, whose outputs are hidden_dim; none: four times as many
     cell_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp; 0: cells are not cut off
     projection_clip: Annotated[float, Field(ge=0)] = 3.0  # of lstmp's outputs; 0: not cut off
-    num_layers: Layers = 2
-    bidirectional: bool = False
-    residual: bool = False
-    tied: bool = True  # the token table is the output matrix too: the last layer has embed_dim units
+    num_layers: Layers = 2  # number of layers
+    bidirectional: bool = False  # reads in both directions
+    residual: bool = False  # adds the input of each layer to its output
+    tied_output: bool = True  # the token table is the output matrix too: the last layer has embedding_dim units
     dropout_prob: Probability = 0.0  # between layers
-    input_dropout_prob: Probability = 0.0
-    output_dropout_prob: Probability = 0.0
+    input_dropout_prob: Probability = 0.0  # of the input of the first layer
+    output_dropout_prob: Probability = 0.0  # of the output of the last layer
     embedding_dropout_prob: Probability = 0.0  # of whole words
     weight_drop_prob: Probability = 0.0  # of recurrent weights
     variational: bool = False  # one dropout mask for all steps
-    init_range: Annotated[float, Field(gt=0)] = 0.1
+    init_range: Annotated[float, Field(gt=0)] = 0.1  # initial weights are uniform within ± this
 
     @property
     def hidden_dims(self) -> list[int]:
         """The units of each layer, in each direction."""
-        last = self.embed_dim if self.tied and not self.bidirectional else self.hidden_dim
+        last = self.embedding_dim if self.tied_output and not self.bidirectional else self.hidden_dim
         return [self.hidden_dim] * (self.num_layers - 1) + [last]
 
     @property
@@ -57,22 +59,39 @@ class RecurrentConfig(Config):
 class NextTokenStreamsConfig(ObjectiveConfig):
     """Each token from all before it, in streams with carried state."""
 
-    kind: Literal["next_token_streams"] = "next_token_streams"
+    kind: Literal["next_token_streams"] = "next_token_streams"  # what is learned
     seq_len: Annotated[int, Field(ge=2)] = 70  # how far gradients reach back
     random_windows: bool = False  # of varying length about seq_len, so that borders fall elsewhere in every epoch
     carry_state: bool = True  # the state goes on from one window to the next
     unit: Literal["document", "sentence"] = "document"  # what ends with an end token
     min_count: Positive = 1  # of words, where the corpus is one of words
-    max_vocab: Positive | None = 50_000
-    output: Literal["full", "adaptive", "sampled", "nce"] = "full"
-    noise: Literal["unigram", "uniform", "log_uniform"] = "unigram"
+    max_vocab: Positive | None = 50_000  # the most frequent words are kept; none: all
+    output: Literal["full", "adaptive", "sampled", "nce"] = "full"  # how the scores of all tokens are computed
+    noise: Literal["unigram", "uniform", "log_uniform"] = "unigram"  # what noise tokens are drawn from
     num_noise: Positive = 1024  # drawn once a batch
     activation_penalty: Annotated[float, Field(ge=0)] = 0.0  # on large outputs (AR)
     temporal_activation_penalty: Annotated[float, Field(ge=0)] = 0.0  # on outputs that change from step to step (TAR)
 
+    def check(self, model: Config) -> None:
+        assert isinstance(model, RecurrentConfig)
+        if self.output == "adaptive" and model.tied_output:
+            raise ValueError(
+                "objective.output=adaptive has matrices of its own shape: set model.tied_output=false with it"
+            )
+        if model.bidirectional:
+            raise ValueError(
+                "a bidirectional model has already read the token that is to be predicted: set model.bidirectional=false"
+            )
+
 
 _TRAINING = TrainingConfig(
-    batch_size=32, learning_rate=5e-3, schedule="cosine", warmup_ratio=0.02, weight_decay=0.0, clip_norm=0.5
+    batch_size=32,
+    learning_rate=5e-3,
+    schedule="cosine",
+    warmup_ratio=0.02,
+    weight_decay=0.0,
+    clip_norm=0.5,
+    embeddings="auto",  # halves the perplexity of the first minutes (benchmarks/RESULTS.md)
 )
 
 
@@ -114,7 +133,7 @@ def lstm_lm_regularised() -> RunConfig:
     epochs on a laptop; as published it is lstm-lm-awd."""
     model = RecurrentConfig(
         cell="lstm",
-        embed_dim=256,
+        embedding_dim=256,
         hidden_dim=512,
         num_layers=2,
         dropout_prob=0.1,
@@ -132,10 +151,10 @@ def lstm_lm_regularised() -> RunConfig:
 
 def lstm_lm_awd() -> RunConfig:
     """AWD-LSTM as published for WikiText-2 (Merity et al. 2018): SGD at a rate of 30, averaged once it stops to improve,
-    windows of random length; for hundreds of epochs, with a test after each (epochs=750 evaluations=750)."""
+    windows of random length; for hundreds of epochs, with an evaluation after each (epochs=750 evaluations=750)."""
     model = RecurrentConfig(
         cell="lstm",
-        embed_dim=400,
+        embedding_dim=400,
         hidden_dim=1150,
         num_layers=3,
         dropout_prob=0.2,

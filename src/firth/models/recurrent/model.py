@@ -7,7 +7,7 @@ N rows, S states of a layer, H state size, V vocabulary.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -89,7 +89,7 @@ class RecurrentModel(Model):
         if output == "adaptive":
             head = AdaptiveOutput(config.hidden_dims[-1], torch.zeros(config.vocab_size, dtype=torch.int64))
         else:
-            head = TokenOutput(config.hidden_dims[-1], config.vocab_size, config.tied)
+            head = TokenOutput(config.hidden_dims[-1], config.vocab_size, config.tied_output)
         with loading(where):
             model.load_state_dict(weights)
             head.load_state_dict(head_weights)
@@ -208,7 +208,7 @@ class RecurrentModel(Model):
     # -- continuations
 
     def generate_many(
-        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: object
     ) -> list[list[Continuation]]:
         """Each text continued, in one batch: see ``Generation`` for the settings."""
         if self.config.bidirectional:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from firth.core.errors import note_computing
 from firth.core.types import Inputs, Layers
 from firth.models.recurrent.config import RecurrentConfig
 from firth.nn.layers import TokenNetwork, dropout
@@ -32,10 +33,10 @@ class Recurrent(TokenNetwork):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config = config
-        self.tokens = nn.Embedding(config.vocab_size, config.embed_dim)
+        self.tokens = nn.Embedding(config.vocab_size, config.embedding_dim)
         self.stack = RecurrentStack(
             config.cell,
-            config.embed_dim,
+            config.embedding_dim,
             config.hidden_dims,
             config.bidirectional,
             config.residual,
@@ -46,7 +47,7 @@ class Recurrent(TokenNetwork):
     @property
     def width(self) -> int:
         """Of the widest layer, which all are filled up to."""
-        return max(self.config.embed_dim, *self.stack.widths)
+        return max(self.config.embedding_dim, *self.stack.widths)
 
     def start(self, generator: torch.Generator) -> None:
         nn.init.uniform_(self.tokens.weight, -self.config.init_range, self.config.init_range, generator=generator)
@@ -58,6 +59,7 @@ class Recurrent(TokenNetwork):
     def embed(self, ids_BT: torch.Tensor) -> torch.Tensor:
         """Token vectors, time first [T, B, E]; whole words are dropped, the same in all the batch (Gal and
         Ghahramani 2016), then single numbers."""
+        note_computing()
         config = self.config
         ids_TB = ids_BT.t()
         found = self.tokens(ids_TB)

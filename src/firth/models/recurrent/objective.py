@@ -9,7 +9,6 @@ B streams, T tokens, N predicted tokens, D hidden size, H state size, S states o
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.record import Chart, Scores
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
@@ -193,7 +193,7 @@ class RecurrentPretraining(Pretraining):
         view = _view(config, corpus)
         model = Recurrent(config.model)
         head = build_output(
-            config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
+            config.objective, config.model.hidden_dims[-1], config.model.tied_output, config.model.vocab_size, view
         )
         objective = NextTokenStreams(config.objective, head, view, model.zero_state(self.rows_per_batch))
         if self.divides_batches:
@@ -262,7 +262,7 @@ class RecurrentPretraining(Pretraining):
         view = view_as(self.corpus, tokens)
         self.objective.view = view
         self.objective.head = build_output(
-            config.objective, config.model.hidden_dims[-1], config.model.tied, config.model.vocab_size, view
+            config.objective, config.model.hidden_dims[-1], config.model.tied_output, config.model.vocab_size, view
         )
         self.rows = self.objective.rows(self.corpus.train, config.training.seed)
         if self.heldout_rows is not None:
@@ -280,7 +280,7 @@ class RecurrentPretraining(Pretraining):
         found = super().evaluate()
         return _named(found) if found else found
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         """The whole held-out text, in one go: perplexities by their names, and log Z where it is not 0."""
         assert self.heldout_rows is not None
         size, totals = self.objective.num_streams, dict.fromkeys(("loss", "accuracy", "log_z", "log_z_square"), 0.0)
@@ -298,7 +298,7 @@ class RecurrentPretraining(Pretraining):
         found = _named({name: totals[name] / count for name in wanted})
         for name, size in (("word", self._num_words()), ("character", self._num_characters())):
             found[f"perplexity_{name}"] = math.exp(totals["loss"] / size)
-        return found
+        return Scores(found)
 
     def cached_scores(self, size: int) -> dict[str, float]:
         """The whole held-out text in one stream, with a cache of its last ``size`` tokens and without."""
@@ -335,7 +335,7 @@ class RecurrentPretraining(Pretraining):
             total += len(text)
         return total + self._num_ends()
 
-    def charts(self) -> list[dict[str, Any]]:
+    def charts(self) -> list[Chart]:
         """How far gradients reach back, on the first window of the training text."""
         window = self.objective.batch(self.corpus.train, self.rows, 0, 0, self.objective.num_streams)
         whole = (window.arrays["labels"] >= 0).all(1)
@@ -384,18 +384,20 @@ def gradient_norms(
     return np.asarray(norms).reshape(len(states), -1)
 
 
-def gradient_chart(model: Recurrent, head: TokenOutput, ids_BT: torch.Tensor, labels_B: torch.Tensor) -> dict[str, Any]:
+def gradient_chart(model: Recurrent, head: TokenOutput, ids_BT: torch.Tensor, labels_B: torch.Tensor) -> Chart:
     """The same as a chart: by steps back from the loss, in powers of ten."""
     norms = gradient_norms(model, head, ids_BT, labels_B)
     back = np.arange(norms.shape[1])[::-1]
     series = {
-        f"layer {number}": [[int(x), float(np.log10(max(y, 1e-12)))] for x, y in zip(back, line, strict=True)][::-1]
+        f"layer {number}": tuple((float(x), float(np.log10(max(y, 1e-12)))) for x, y in zip(back, line, strict=True))[
+            ::-1
+        ]
         for number, line in enumerate(norms, 1)
     }
-    return {
-        "title": "How far gradients reach back",
-        "note": "The size of the gradient of the last step's loss at the state of each step before it. A line that falls means that distant words are not learned from.",
-        "x": "steps back",
-        "y": "log10 |dL/dh|",
-        "series": series,
-    }
+    return Chart(
+        title="How far gradients reach back",
+        note="The size of the gradient of the last step's loss at the state of each step before it. A line that falls means that distant words are not learned from.",
+        x="steps back",
+        y="log10 |dL/dh|",
+        series=series,
+    )

@@ -35,6 +35,5 @@ SPEC = ModelSpec(
     objectives=(NextTokenStreamsConfig,),
     tokens=("wordpiece", "bpe", "unigram", "words"),
     model_types=("firth-recurrent",),
-    carries_state=True,
-    can_generate=True,
+    abilities=("generate",),
 )

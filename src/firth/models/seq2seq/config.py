@@ -19,15 +19,15 @@ class Seq2SeqConfig(TranslatorConfig):
     A bidirectional encoder has half of ``hidden_dim`` in each direction.
     """
 
-    cell: Literal["lstm", "gru"] = "lstm"
-    hidden_dim: Width = 512
-    num_layers: Layers = 2
-    bidirectional: bool = True
-    attention: Literal["none", "dot", "general", "additive"] = "none"
-    input_feeding: bool = False
-    dropout_prob: Probability = 0.2
-    tied_output: bool = True
-    init_bound: Annotated[float, Field(gt=0)] = 0.08
+    cell: Literal["lstm", "gru"] = "lstm"  # kind of recurrent cell
+    hidden_dim: Width = 512  # units of a layer
+    num_layers: Layers = 2  # number of layers
+    bidirectional: bool = True  # the encoder reads in both directions
+    attention: Literal["none", "dot", "general", "additive"] = "none"  # how the decoder scores the source
+    input_feeding: bool = False  # the decoder also reads what it attended to last
+    dropout_prob: Probability = 0.2  # dropout of layers
+    tied_output: bool = True  # the target table is the output layer, too
+    init_range: Annotated[float, Field(gt=0)] = 0.08  # initial weights are uniform within ± this
 
     @model_validator(mode="after")
     def _shapes_fit(self) -> "Seq2SeqConfig":

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from firth.core.types import Layers
+from firth.core.errors import note_computing
+from firth.core.types import Inputs, Layers
 from firth.models.seq2seq.config import Seq2SeqConfig
-from firth.models.shared.encoder_decoder import AttentionWeights, Scorer, TranslationNetwork
+from firth.models.shared.encoder_decoder import AttentionWeights, Scorer, TranslationNetwork, tokens_of
 from firth.nn.blocks import initialize_uniform
 from firth.nn.layers import dropout
 
@@ -89,7 +90,7 @@ class Seq2Seq(TranslationNetwork):
         self.output_bias = nn.Parameter(torch.zeros(target_size))
 
     def initialize(self, generator: torch.Generator) -> None:
-        initialize_uniform(self, self.config.init_bound, generator)
+        initialize_uniform(self, self.config.init_range, generator)
 
     def _drop(self, hidden: torch.Tensor) -> torch.Tensor:
         return dropout(hidden, self.config.dropout_prob, self.training)
@@ -100,6 +101,7 @@ class Seq2Seq(TranslationNetwork):
         self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None
     ) -> tuple[list[torch.Tensor], list[tuple[torch.Tensor, ...]]]:
         """Every layer [B, S, D], and the last state of every layer as the decoder starts with it."""
+        note_computing()
         lens = torch.full((len(ids_BS),), ids_BS.shape[1]) if tokens_BS is None else tokens_BS.sum(1).cpu()
         layers = [self._drop(self.tokens(ids_BS))]
         states = []
@@ -112,14 +114,12 @@ class Seq2Seq(TranslationNetwork):
             states.append(tuple(part.transpose(0, 1).flatten(1) for part in parts))
         return layers, states
 
-    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
+    def forward(self, inputs: Inputs) -> Layers:
         """Every layer of the encoder."""
-        hidden, _ = self._read(ids_BS, tokens_BS)
-        real = torch.ones_like(ids_BS, dtype=torch.bool) if tokens_BS is None else tokens_BS
-        return Layers(torch.stack(hidden), real)
+        return Layers(torch.stack(self._read(inputs.ids, tokens_of(inputs))[0]), inputs.mask)
 
-    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
-        return self._read(ids_BS, tokens_BS)[0][-1]
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        return self._read(inputs.ids, tokens_of(inputs))[0][-1]
 
     def encoder_parts(self) -> dict[str, nn.Module | None]:
         return {"encoder_layers": self.encoder}

@@ -43,5 +43,5 @@ SPEC = ModelSpec(
     objectives=(TranslationConfig,),
     tokens=("pairs",),
     model_types=("firth-seq2seq",),
-    can_translate=True,
+    abilities=("translate", "alignment"),
 )

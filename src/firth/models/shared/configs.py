@@ -11,41 +11,43 @@ from firth.core.registry import ObjectiveConfig, TrainingConfig
 class EncoderConfig(Config):
     """A BERT-shaped Transformer encoder (Devlin et al. 2018), with the later choices as options."""
 
-    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 30522
-    hidden_dim: Width = 768
+    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 30522  # set from the corpus
+    hidden_dim: Width = 768  # width of the layers
     embedding_dim: Width | None = None  # of the embeddings, where they are narrower than the rest
-    num_layers: Layers = 12
-    num_heads: Width = 12
-    ffn_dim: Width = 3072
-    max_positions: Positions = 512
+    num_layers: Layers = 12  # number of layers
+    num_heads: Width = 12  # attention heads of a layer
+    ffn_dim: Width = 3072  # width of the feed-forward layers
+    max_positions: Positions = 512  # longest input, in tokens
     num_segments: Annotated[int, Field(ge=0, le=1 << 16)] = (
         2  # 0: texts of a pair are distinguished by their special tokens alone
     )
     num_tasks: Annotated[int, Field(ge=0, le=1 << 16)] = (
         0  # above 0: a vector for each training task is added to the tokens
     )
-    dropout_prob: Probability = 0.1
-    attention_dropout_prob: Probability = 0.1
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    gated: bool = False
-    norm: Literal["layer", "rms"] = "layer"
-    norm_first: bool = False
+    dropout_prob: Probability = 0.1  # dropout of layers
+    attention_dropout_prob: Probability = 0.1  # dropout of attention weights
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"  # of feed-forward layers
+    gated: bool = False  # gated feed-forward layers
+    norm: Literal["layer", "rms"] = "layer"  # layer norm or RMS norm
+    norm_first: bool = False  # before each sublayer (pre-norm), not after it
     first_norm: bool = True  # false, with norm_first: the first block reads the embeddings as they are, normed already
-    positions: Literal["learned", "rotary", "relative", "learned_relative", "disentangled", "none"] = "learned"
-    rotary_base: Annotated[float, Field(gt=1)] = 10000.0
+    positions: Literal["learned", "rotary", "relative", "learned_relative", "disentangled", "none"] = (
+        "learned"  # how positions are encoded
+    )
+    rotary_base: Annotated[float, Field(gt=1)] = 10000.0  # of rotary positions
     position_buckets: Positive = 256  # of disentangled positions: how many distances to either side are distinguished
     window: Positive | None = None  # how far local layers look to either side; none: all layers look everywhere
     global_every: Positive = 1  # with a window: of so many layers the first looks everywhere
     local_rotary_base: Annotated[float, Field(gt=1)] = 10000.0  # of local layers
     share_layers: bool = False  # one block, passed through num_layers times
-    pooler_activation: Literal["tanh", "relu", "gelu"] = "tanh"
+    pooler_activation: Literal["tanh", "relu", "gelu"] = "tanh"  # of the layer over [CLS]
     published_as: str = (
         ""  # the model_type of the directory that it comes from and is written as; "": as far as one fits
     )
     local_start: bool = False  # with rotary positions: heads begin by looking at neighbours
-    bias: bool = True
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
-    init_std: Annotated[float, Field(gt=0)] = 0.02
+    bias: bool = True  # whether linear layers have one
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12  # added to the variance in norms
+    init_std: Annotated[float, Field(gt=0)] = 0.02  # standard deviation of the initial weights
     table_std: Annotated[float, Field(gt=0)] | None = None  # of the token table at first; none: as all weights
 
     @property
@@ -80,8 +82,10 @@ class TranslatorConfig(Config):
     ``target_vocab_size`` None: both sides share one table.
     """
 
-    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 32000
-    target_vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] | None = None
+    vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] = 32000  # set from the corpus
+    target_vocab_size: Annotated[int, Field(gt=2, le=MAX_VOCAB)] | None = (
+        None  # none: source and target share one table
+    )
 
 
 class EncoderDecoderConfig(TranslatorConfig):
@@ -90,28 +94,28 @@ class EncoderDecoderConfig(TranslatorConfig):
     ``window`` limits how far self-attention looks.
     """
 
-    hidden_dim: Width = 512
-    num_layers: Layers = 6
-    num_decoder_layers: Layers = 6
-    num_heads: Width = 8
-    head_dim: Width | None = None
-    ffn_dim: Width = 2048
-    max_positions: Positions = 512
-    dropout_prob: Probability = 0.1
-    attention_dropout_prob: Probability = 0.0
-    activation_dropout_prob: Probability = 0.0
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "relu"
-    gated: bool = False
-    norm: Literal["layer", "rms"] = "layer"
-    norm_first: bool = False
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
-    positions: Literal["sinusoidal", "learned", "relative", "none"] = "sinusoidal"
-    bias: bool = True
+    hidden_dim: Width = 512  # width of the layers
+    num_layers: Layers = 6  # number of layers
+    num_decoder_layers: Layers = 6  # number of decoder layers
+    num_heads: Width = 8  # attention heads of a layer
+    head_dim: Width | None = None  # width of a head; none: hidden_dim / num_heads
+    ffn_dim: Width = 2048  # width of the feed-forward layers
+    max_positions: Positions = 512  # longest input, in tokens
+    dropout_prob: Probability = 0.1  # dropout of layers
+    attention_dropout_prob: Probability = 0.0  # dropout of attention weights
+    activation_dropout_prob: Probability = 0.0  # dropout inside feed-forward layers
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "relu"  # of feed-forward layers
+    gated: bool = False  # gated feed-forward layers
+    norm: Literal["layer", "rms"] = "layer"  # layer norm or RMS norm
+    norm_first: bool = False  # before each sublayer (pre-norm), not after it
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5  # added to the variance in norms
+    positions: Literal["sinusoidal", "learned", "relative", "none"] = "sinusoidal"  # how positions are encoded
+    bias: bool = True  # whether linear layers have one
     embedding_scale: Annotated[float, Field(gt=0)] | None = None  # None: √hidden_dim
-    output_scale: Annotated[float, Field(gt=0)] = 1.0
-    tied_output: bool = True
-    output_bias: bool = True
-    window: Positive | None = None
+    output_scale: Annotated[float, Field(gt=0)] = 1.0  # of the states before the output layer
+    tied_output: bool = True  # the target table is the output layer, too
+    output_bias: bool = True  # whether the output layer has one
+    window: Positive | None = None  # how far self-attention looks to either side; none: everywhere
 
     @property
     def by_width(self) -> bool:
@@ -135,11 +139,13 @@ class EncoderDecoderConfig(TranslatorConfig):
 class MaskingConfig(ObjectiveConfig):
     """Which tokens are hidden, and how."""
 
-    seq_len: Annotated[int, Field(ge=8)] = 128
-    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.15
-    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8
-    random_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.1
-    whole_word_mask: bool = False
+    seq_len: Annotated[int, Field(ge=8)] = 128  # tokens of a row
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.15  # share of the tokens that are hidden
+    mask_token_prob: Annotated[float, Field(ge=0, le=1)] = 0.8  # of the hidden ones: become [MASK]
+    random_token_prob: Annotated[float, Field(ge=0, le=1)] = (
+        0.1  # of the hidden ones: become a random token; the rest stay
+    )
+    whole_word_mask: bool = False  # all pieces of a word are hidden together
     max_ngram: Annotated[int, Field(ge=1, le=8)] = 1  # above 1: runs of that many whole words are hidden together
     dupe_factor: Annotated[int, Field(ge=0)] = 0  # 0: new masks in every epoch; k: the same k in turn
 
@@ -153,11 +159,11 @@ class MaskingConfig(ObjectiveConfig):
 class TranslationConfig(ObjectiveConfig):
     """Another language from a sentence, token by token under teacher forcing."""
 
-    kind: Literal["translation"] = "translation"
+    kind: Literal["translation"] = "translation"  # what is learned
     batch_tokens: Annotated[int, Field(ge=16)] = 4096  # of a side, padding counted
-    label_smoothing: Probability = 0.1
+    label_smoothing: Probability = 0.1  # share of the probability that is spread over all answers
     max_source_len: Positive | None = None  # tokens; a longer source loses its end
-    max_target_len: Positive | None = None
+    max_target_len: Positive | None = None  # tokens; a longer target loses its end
 
 
 def sized_encoder(num_layers: int, hidden_dim: int, dropout_prob: float = 0.0) -> EncoderConfig:

@@ -22,11 +22,13 @@ from torch import nn
 
 from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError, Interrupted
-from firth.core.run import EmbeddingsRecord, Run
+from firth.core.record import EmbeddingsRecord
+from firth.core.run import Run
 from firth.core.types import Progress, generator
 from firth.corpus.format import Corpus, Split
 from firth.models.shared.pretraining import Pretraining
-from firth.training.loop import Loop, stop_signals
+from firth.training.checkpoints import stop_signals
+from firth.training.loop import Loop
 from firth.vectors.configs import Word2VecConfig
 from firth.vectors.formats import load_vectors
 from firth.vectors.learners import WordLearner
@@ -148,9 +150,7 @@ class PieceVectors:
                     )
                     loss, count, reported = 0.0, 0, now
                 if stop:
-                    stopped = Interrupted("stopped before the first step")
-                    stopped.exit_code = 128 + stop[0]
-                    raise stopped
+                    raise Interrupted("stopped before the first step")
         return WordVectors(self.vocabulary.words, learner.arrays()["input"].copy())
 
 
@@ -247,7 +247,7 @@ def _train_vectors(run: Run, trainable: Pretraining, dim: int, progress: Progres
     vectors = PieceVectors(trainable.corpus, dim, config.seed, threads)
     if known is None:
         budget_s = None if config.budget is None else parse_duration(config.budget)
-        known = plan_vectors(vectors, budget_s, config.embeddings_share)
+        known = plan_vectors(vectors, budget_s, config.embeddings_ratio)
         run.save(embeddings=known)
     with stop_signals() as stop:
         return vectors.train(known.tokens, progress, stop)

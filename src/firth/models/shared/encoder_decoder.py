@@ -14,13 +14,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.types import Layers
+from firth.core.errors import note_computing
+from firth.core.types import Inputs, Layers
 from firth.decoding.steps import Stepper
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.nn.attention import RelativeBias, sinusoids, visible, with_bias
 from firth.nn.blocks import Block, DecoderBlock, initialize_by_width, initialize_xavier
 from firth.nn.cache import KeyValues, Past, take_sentences
-from firth.nn.layers import build_norm, dropout, turn_matrices
+from firth.nn.layers import TokenNetwork, build_norm, dropout, turn_matrices
 
 Scorer = Callable[[torch.Tensor], torch.Tensor]
 """Scores [N, V] of hidden vectors [N, D], in place of the model's own, which they must equal."""
@@ -53,8 +54,14 @@ AttentionWeights = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]
 """Of one pair: source [L, H, S, S] (no layers where there is none), target [L, H, T, T], between [L, H, T, S]."""
 
 
-class TranslationNetwork(nn.Module):
-    """A network that reads a source and writes a target: what training, decoding and tasks ask of it."""
+def tokens_of(inputs: Inputs) -> torch.Tensor | None:
+    """[B, S], true where there is a token; None where they are everywhere."""
+    return None if inputs.doc_ids is None else inputs.mask
+
+
+class TranslationNetwork(TokenNetwork):
+    """A network that reads a source and writes a target: what training, decoding and tasks ask of it. As a ``Network`` it is the
+    encoder: from the source to its layers. Positions and segments follow from the text alone."""
 
     config: TranslatorConfig
     num_layers: int  # of the encoder
@@ -67,14 +74,6 @@ class TranslationNetwork(nn.Module):
 
     def initialize(self, generator: torch.Generator) -> None:
         """Random weights before training."""
-        raise NotImplementedError
-
-    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
-        """Every layer of the encoder; ``tokens`` is true where there is a token."""
-        raise NotImplementedError
-
-    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
-        """The source's last layer [B, S, D]."""
         raise NotImplementedError
 
     def encoder_parts(self) -> dict[str, nn.Module | None]:
@@ -148,6 +147,7 @@ class EncoderDecoder(TranslationNetwork):
     # -- the source
 
     def embed(self, ids_BT: torch.Tensor, target: bool, first: int = 0) -> torch.Tensor:
+        note_computing()
         table = self.target_tokens if target and self.target_tokens is not None else self.tokens
         scale = self.config.embedding_scale or self.config.hidden_dim**0.5
         positions = self.decoder_positions if target else self.encoder_positions
@@ -169,23 +169,22 @@ class EncoderDecoder(TranslationNetwork):
         bias = None if self.encoder_relative is None else self.encoder_relative(places, places)
         return with_bias(bias, mask)
 
-    def encode(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> torch.Tensor:
-        """The source's last layer [B, S, D]; ``tokens`` is true where there is a token."""
-        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
-        hidden = self.embed(ids_BS, False)
+    def last(self, inputs: Inputs) -> torch.Tensor:
+        """The source's last layer [B, S, D]."""
+        mask = self._source_mask(inputs.ids.shape[1], tokens_of(inputs))
+        hidden = self.embed(inputs.ids, False)
         for block in self.encoder_blocks:
             hidden = block(hidden, mask, None)
         return self.finish(self.encoder_norm, hidden)
 
-    def layers(self, ids_BS: torch.Tensor, tokens_BS: torch.Tensor | None = None) -> Layers:
+    def forward(self, inputs: Inputs) -> Layers:
         """Every layer of the encoder."""
-        mask = self._source_mask(ids_BS.shape[1], tokens_BS)
-        hidden = [self.embed(ids_BS, False)]
+        mask = self._source_mask(inputs.ids.shape[1], tokens_of(inputs))
+        hidden = [self.embed(inputs.ids, False)]
         for block in self.encoder_blocks:
             hidden.append(block(hidden[-1], mask, None))
         hidden[-1] = self.finish(self.encoder_norm, hidden[-1])
-        real = torch.ones_like(ids_BS, dtype=torch.bool) if tokens_BS is None else tokens_BS
-        return Layers(torch.stack(hidden), real)
+        return Layers(torch.stack(hidden), inputs.mask)
 
     def encoder_parts(self) -> dict[str, nn.Module | None]:
         return {
@@ -223,7 +222,7 @@ class EncoderDecoder(TranslationNetwork):
 
     def hidden(self, source_BS: torch.Tensor, tokens_BS: torch.Tensor | None, target_BT: torch.Tensor) -> torch.Tensor:
         """From source and target to what is scored, [B, T, D]."""
-        return self.decode(target_BT, self.encode(source_BS, tokens_BS), tokens_BS)
+        return self.decode(target_BT, self.last(Inputs(source_BS, tokens_BS)), tokens_BS)
 
     def stepper(
         self, source_BS: torch.Tensor, tokens_BS: torch.Tensor, scores: Scorer | None = None
@@ -291,7 +290,7 @@ class EncoderDecoderStepper:
         self.scores = scores or model.scores
         self.vocab_size = model.target_vocab_size
         padded = not bool(tokens_BS.all())
-        source = model.encode(source_BS, tokens_BS if padded else None)
+        source = model.last(Inputs(source_BS, tokens_BS if padded else None))
         self.memories = torch.stack([torch.stack(both) for both in model.remember(source)])
         self.source_mask: torch.Tensor | None = None
         if padded:  # numbers rather than booleans: attention would make numbers of them at every step

@@ -5,7 +5,7 @@
 B batch, T tokens, N tokens end to end, S sequences, P places, D hidden size, L layers, H heads, V vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -19,18 +19,19 @@ from torch import nn
 from firth.core.errors import FirthError
 from firth.core.types import (
     Encoding,
-    Frame,
+    Floats,
     Inputs,
+    Ints,
     TextReader,
+    encode_windows,
     packed_batches,
     padded_batches,
-    pool_windows,
     window_places,
 )
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
 from firth.models.shared.model import Attention, Guess, Model, TextLayers, loading, require_room
-from firth.models.shared.published import Weights, load_encoder
+from firth.models.shared.published import Weights, load_encoder, save_encoder
 from firth.models.shared.scoring import (
     MASKED,
     MASKED_WORD,
@@ -40,17 +41,10 @@ from firth.models.shared.scoring import (
     score_masked,
     scored,
 )
-from firth.nn.layers import TokenNetwork, pool_packed, pool_tokens
-from firth.tokenizers.pieces import Pieces
-
-
-def special_frame(pieces: Pieces) -> Frame:
-    """What the tokenizer puts before, between and behind texts; by the roles of tokens where it adds none itself."""
-    before, between, after = pieces.around
-    if before or after:
-        return Frame(before, between, after)
-    ends = tuple(number for number in (pieces.sep_id,) if number is not None)
-    return Frame(tuple(number for number in (pieces.cls_id,) if number is not None), ends, ends)
+from firth.models.shared.sentences import SentenceModules
+from firth.nn.layers import TokenNetwork, pool_tokens
+from firth.nn.sentences import pool_sequences
+from firth.tokenizers.pieces import Pieces, special_frame
 
 
 class MaskedModel(Model):
@@ -127,33 +121,23 @@ class MaskedModel(Model):
     def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """One vector per text, float32 [N, D]; texts longer than the model go through in windows."""
         self._check_choice(layer, pool)
-        windows: list[NDArray[np.int64]] = []
-        owner: list[int] = []
-        for number, text in enumerate(texts):
-            encoding = self.pieces.encode(text)
-            found = [encoding.ids[places] for places in self._windows(encoding)]
-            windows += found
-            owner += [number] * len(found)
-        pooled = np.zeros((len(windows), self.dim), np.float32)
+        read = [self.pieces.encode(text) for text in texts]
+        windows = [[encoding.ids[places] for places in self._windows(encoding)] for encoding in read]
         with torch.inference_mode():
-            for numbers, found_SD in self._pooled(windows, layer % (self.num_layers + 1), pool):
-                pooled[numbers] = found_SD.numpy()
-        return pool_windows(
-            pooled, np.asarray(owner), np.asarray([len(window) for window in windows]), len(texts), pool
-        )
+            return encode_windows(
+                windows, self.dim, pool, lambda some: self._pooled(some, layer % (self.num_layers + 1), pool)
+            )
 
-    def _pooled(
-        self, windows: Sequence[NDArray[np.int64]], layer: int, pool: str
-    ) -> Iterator[tuple[NDArray[np.int64], torch.Tensor]]:
+    def _pooled(self, windows: Sequence[Ints], layer: int, pool: str) -> Iterator[tuple[Ints, Floats]]:
         """(numbers, a vector each) of some windows at a time: end to end where the model can, else padded a little."""
         if self.encoder.can_pack:
             for numbers, ids_N, lens in packed_batches(windows):
                 hidden_ND = next(islice(self.encoder.packed(Inputs(torch.from_numpy(ids_N)), lens), layer, None))
-                yield numbers, pool_packed(hidden_ND, lens, pool)
+                yield numbers, pool_sequences(hidden_ND, lens, [pool]).numpy()
             return
         for numbers, inputs in self._batches(windows):
             hidden_BTD = self.encoder.last(inputs) if layer == self.num_layers else self.encoder(inputs).hidden[layer]
-            yield numbers, self._pool(hidden_BTD, inputs.mask, pool)
+            yield numbers, self._pool(hidden_BTD, inputs.mask, pool).numpy()
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
@@ -350,6 +334,18 @@ class EncoderModel(MaskedModel):
 
     def reader(self) -> TextReader:
         return replace(super().reader(), pooler=self.pooler, pooler_activation=self.config.pooler_activation)
+
+    def sentence_base(self, texts: Callable[[], list[str]], normalize: bool) -> Self:
+        return self
+
+    def token_embedding(self) -> nn.Embedding:
+        return self.encoder.embeddings.tokens
+
+    def save_sentences(self, folder: Path, modules: SentenceModules) -> None:
+        heads = {} if self.pooler is None else {"pooler": dict(self.pooler.state_dict())}
+        save_encoder(folder, self.config, dict(self.encoder.state_dict()), heads, self.pieces.pad_id or 0)
+        self.pieces.save(folder)
+        modules.save(folder, self.dim)
 
     @property
     def can_guess(self) -> bool:

@@ -17,15 +17,17 @@ class ImageObjectiveConfig(ObjectiveConfig):
 class ImageClassesConfig(ImageObjectiveConfig):
     """The label of an image."""
 
-    kind: Literal["image_classes"] = "image_classes"
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    kind: Literal["image_classes"] = "image_classes"  # what is learned
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = (
+        0.1  # share of the probability that is spread over all classes
+    )
 
 
 class MaskedPatchesConfig(ImageObjectiveConfig):
     """The pixels of hidden patches from those that are seen."""
 
-    kind: Literal["masked_patches"] = "masked_patches"
-    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.6
+    kind: Literal["masked_patches"] = "masked_patches"  # what is learned
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.6  # share of the patches that are hidden
     mask_size: Annotated[int, Field(ge=0)] = 0  # pixels along the edge of what is hidden; 0: a token of the last layer
 
 

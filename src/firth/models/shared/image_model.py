@@ -5,7 +5,7 @@ L layers, B images, T tokens, D width.
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
+from firth.core.facts import ModelFacts
 from firth.core.types import Prediction
 from firth.corpus.images import ImagesInfo, as_shares, normalize
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, read_image
@@ -46,9 +47,9 @@ class ImageAnswers(Model):
     def _abilities(self) -> set[str]:
         return {"encode"} | ({"predict"} if self.labels else set())
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> ModelFacts:
         task = "classify" if self.labels else None
-        return {**super().describe(), "task": task, "labels": list(self.labels), "images": True}
+        return super().describe().replace(task=task, labels=tuple(self.labels), images=True)
 
     def _cannot(self, what: str, who: str) -> NoReturn:
         raise FirthError(f"this model ({self.kind}) reads images and cannot {what}: use {who}")

@@ -5,18 +5,28 @@ What a model cannot do is said in a sentence.
 L layers, H heads, T tokens, S source tokens, D width, N texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.config import show_count
 from firth.core.errors import FirthError
+from firth.core.facts import ModelFacts
 from firth.core.files import foreign_errors, read_json
-from firth.core.registry import ModelSpec, RunConfig, TokensConfig, find_spec, model_types, spec_of_model_type, specs
+from firth.core.registry import (
+    ModelSpec,
+    RunConfig,
+    TokensConfig,
+    find_spec,
+    model_types,
+    recipes_with,
+    spec_of_model_type,
+    specs,
+)
 from firth.core.run import Run, is_run
 from firth.core.types import Prediction, TextReader
 from firth.models.shared.scoring import Attention as Attention
@@ -29,6 +39,7 @@ from firth.models.shared.scoring import Translated as Translated
 from firth.models.shared.sentences import (
     MODULES,
     SentenceEncoder,
+    SentenceModules,
     pool_by_reader,
     read_sentence_modules,
     similarities,
@@ -37,6 +48,12 @@ from firth.tokenizers.pieces import UNKNOWN_PIECES, Pieces, unknown_warning
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens
 from firth.tokenizers.words import scripts_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from firth.decoding.steps import Trace
+    from firth.models.shared.generation import Continuation
 
 Found = tuple[str, float]
 _SAMPLED = 2000  # tokens, to see its scripts
@@ -58,6 +75,7 @@ ABILITIES = (
     "tokens",
     "look",
     "search",
+    "group",
 )
 """All that can be asked of some model."""
 
@@ -71,6 +89,7 @@ class Model:
     num_layers: int = 0  # above the token layer
     languages: Sequence[str] = ()  # of source and target, where it translates
     path: Path | None = None  # where it was loaded from
+    engine: str | None = None  # what computes an exported model; none: torch or NumPy
     _segmentation: Segmentation = PLAIN  # of a model without a tokenizer
     source_len: int | None = None  # tokens of a source that are read, where it was taught so
     pools: tuple[str, ...] = ("mean", "max")  # how ``encode`` may make one vector of a text's tokens
@@ -84,6 +103,11 @@ class Model:
     @property
     def num_parameters(self) -> int:
         """Numbers that were learned."""
+        return 0
+
+    @property
+    def subword_parameters(self) -> int:
+        """Those of n-grams (fastText), which are only looked up."""
         return 0
 
     @property
@@ -144,23 +168,17 @@ class Model:
         """Those of any model; each kind of model adds its own."""
         return {"encode", "layers", "map", "context"}
 
-    def describe(self) -> dict[str, Any]:
-        """Kind, sizes, abilities; of a task its labels and mix of layers, of a masked model its mask."""
-        abilities = self.abilities
-        return {
-            "kind": self.title,
-            "abilities": abilities,
-            "dim": self.dim,
-            "parameters": self.num_parameters,
-            "task": None,
-            "pair": False,
-            "labels": [],
-            "layer_weights": None,
-            "mixes": [],
-            "mask": self.mask_token if "fill" in abilities else None,
-            "languages": list(self.languages),
-            "images": False,
-        }
+    def describe(self) -> ModelFacts:
+        """Each kind of model adds what it knows besides."""
+        abilities = tuple(self.abilities)
+        return ModelFacts(
+            kind=self.title,
+            abilities=abilities,
+            dim=self.dim,
+            parameters=self.num_parameters,
+            mask=self.mask_token if "fill" in abilities else None,
+            languages=tuple(self.languages),
+        )
 
     def __repr__(self) -> str:
         parts = [f"{self.num_layers} layers x {self.dim}" if self.num_layers else f"{self.dim} dimensions"]
@@ -205,11 +223,11 @@ class Model:
 
     def _encode_texts(self, texts: list[str], layer: int, pool: str) -> NDArray[np.float32]:
         """The vectors of one layer, pooled."""
-        self._cannot("encode texts", "any model")
+        self._cannot("encode texts", "a model that has learned from text")
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer for every token; a list is taken as words."""
-        self._cannot("show layers", "any model")
+        self._cannot("show layers", "a model that has learned from text")
 
     def layers_of(self, texts: Sequence[str | list[str]]) -> list[TextLayers]:
         """The same of many texts."""
@@ -217,11 +235,11 @@ class Model:
 
     def attention(self, text: str, second: str | None = None) -> Attention:
         """What each token looks at, in every layer and head."""
-        self._cannot("show attention", "a Transformer such as bert-tiny or gpt-tiny")
+        self._lacks("attention", "show attention")
 
     def align(self, text: str, target: str | None = None) -> AttentionMaps:
         """What is looked at while a text becomes its target (by default the model's own translation)."""
-        self._cannot("align two texts", "a translator")
+        self._lacks("alignment", "align two texts")
 
     def reader(self) -> TextReader:
         """How a task reads texts through this model."""
@@ -233,7 +251,7 @@ class Model:
 
     def fill(self, text: str, top: int = 5) -> list[list[Guess]]:
         """Guesses for each mask in the text."""
-        self._cannot("fill in masked words", "a masked model such as bert-tiny")
+        self._lacks("fill", "fill in masked words")
 
     def fill_many(self, texts: Sequence[str], top: int = 5) -> list[list[list[Guess]]]:
         """The same of many texts."""
@@ -252,24 +270,25 @@ class Model:
         (found,) = self.score_texts([text])
         return found.log_likelihood + (found.end or 0.0)
 
-    def generate(self, text: str, **settings: Any) -> list[Any]:
-        """The text continued."""
-        found: list[Any] = self.generate_many([text], **settings)[0]
-        return found
+    def generate(self, text: str, trace: "Trace | None" = None, **settings: object) -> "list[Continuation]":
+        """The text continued; the settings are those of ``Generation``."""
+        return self.generate_many([text], trace, **settings)[0]
 
-    def generate_many(self, texts: Sequence[str], **settings: Any) -> list[list[Any]]:
+    def generate_many(
+        self, texts: Sequence[str], trace: "Trace | None" = None, **settings: object
+    ) -> "list[list[Continuation]]":
         """Each text continued, in one batch."""
-        self._cannot("continue texts", "a language model such as gpt-tiny")
+        self._lacks("generate", "continue texts")
 
     def translate(self, texts: str | Sequence[str], beams: int = 5, **settings: Any) -> list[str]:
         """Each text in the other language."""
-        self._cannot("translate", "a translator such as transformer-tiny")
+        self._lacks("translate", "translate")
 
     def translations(
         self, texts: str | Sequence[str], beams: int = 5, nbest: int = 1, **settings: Any
     ) -> list[list[Translated]]:
         """The best few translations of each text."""
-        self._cannot("translate", "a translator such as transformer-tiny")
+        self._lacks("translate", "translate")
 
     def writing_recipe(self, max_source_len: int, max_target_len: int) -> RunConfig:
         """The recipe that teaches it to write targets of at most so many tokens."""
@@ -283,7 +302,7 @@ class Model:
 
     def nearest(self, word: str, top: int = 10) -> list[Found]:
         """The words nearest to a word."""
-        self._cannot("look up single words", "static vectors such as word2vec")
+        self._lacks("nearest", "look up single words")
 
     def similarity(self, first: str, second: str) -> float:
         """Of two words or texts: the cosine, or what the modules of a sentence model say."""
@@ -293,12 +312,36 @@ class Model:
 
     def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
         """What is to the third word as the second is to the first."""
-        self._cannot("solve analogies", "static vectors such as word2vec")
+        self._lacks("analogy", "solve analogies")
+
+    # -- as the base of sentence vectors
+
+    text_loss: str = "simcse"  # by which they are usually learned from raw text
+    sentence_rate: float | None = None  # the usual learning rate; none: by its width
+
+    def sentence_base(self, texts: Callable[[], list[str]], normalize: bool) -> "Model":
+        """What learns sentence vectors from these texts: most often the model itself."""
+        self._cannot("learn sentence vectors", "an encoder such as BERT, or word vectors")
+
+    def weigh_words(self, texts: Sequence[str], a: float, components: int) -> None:
+        """SIF (Arora et al. 2017): weighs words by how rare they are in these texts, and takes out common directions."""
+        self._cannot("weigh words by sif", "word vectors, or another loss")
+
+    def token_embedding(self) -> "nn.Embedding":
+        """The table that a decoder of texts shares (tsdae)."""
+        self._cannot("share a table of tokens with tsdae's decoder", "an encoder such as BERT, or another loss")
+
+    def save_sentences(self, folder: Path, modules: SentenceModules) -> None:
+        """Writes it as its ecosystem reads it, and the modules that make vectors of texts."""
+        self._cannot("be written as a sentence model", "an encoder such as BERT, or word vectors")
 
     def _check_choice(self, layer: int, pool: str) -> None:
         """That ``encode`` can give this layer in this way."""
         require_pool(pool, self.pools)
         require_layer(layer, self.num_layers + 1)
+
+    def _lacks(self, ability: str, what: str) -> NoReturn:
+        self._cannot(what, recipes_with(ability))
 
     def _cannot(self, what: str, who: str) -> NoReturn:
         raise FirthError(f"this model ({self.kind}) cannot {what}: use {who}")
@@ -378,5 +421,6 @@ def _load_model(path: Path) -> Model:
     model = spec.load(where)
     model.spec_name, model.path = spec.name, path
     if modules is not None and model.sentence is None:
+        modules.check(model.dim, path)
         model.sentence = SentenceEncoder(modules, pool_by_reader(model.reader()))
     return model

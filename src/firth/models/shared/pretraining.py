@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.files import require_memory
+from firth.core.memory import require_memory
+from firth.core.record import Chart, Scores
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, Split, require_same_tokens
+from firth.corpus.pairs import PairSplit
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead, look_around
 from firth.models.shared.encoder_model import EncoderModel
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 HELDOUT_SEED = 1_000_003
 _NUM_SAMPLES = 3
-PairScorer = Callable[[Path, Any, int], dict[str, Any]]
+PairScorer = Callable[[Path, PairSplit, int], Scores]
 """(folder of the model, held-out pairs, at most so many) to scores."""
 
 
@@ -43,11 +45,12 @@ def least_memory(config: RunConfig) -> int:
     """Bytes that a training takes at the very least: weights, gradients and two moments of the token table and of one
     matrix a layer, and the hidden states of a batch in all layers."""
 
-    def size(*names: str) -> int:
-        return next((found for name in names if (found := getattr(config.model, name, None))), 1)
+    def size(name: str, otherwise: int = 1) -> int:
+        found: int | None = getattr(config.model, name, None)
+        return found or otherwise
 
     width, layers = size("hidden_dim"), size("num_layers")
-    table = size("vocab_size") * size("embedding_dim", "embed_dim", "hidden_dim")
+    table = size("vocab_size") * size("embedding_dim", width)
     parameters = table + layers * width * max(width, size("ffn_dim"))
     tokens = config.training.batch_size * (getattr(config.objective, "seq_len", None) or 1)
     return 16 * parameters + 4 * tokens * width * layers
@@ -63,7 +66,7 @@ def find_pretraining(config: RunConfig) -> type[Pretraining]:
 class Pretraining:
     """What the loop trains (``Trainable``): a model, its objective and a corpus.
 
-    A family says how its model and objective are built (``build``), how the finished model is written
+    A model says how its model and objective are built (``build``), how the finished model is written
     (``export``) and how weights come back (``start_from``); the rest is the same for all.
     """
 
@@ -107,7 +110,7 @@ class Pretraining:
             else None
         )
 
-    # -- what a family says
+    # -- what a model says
 
     def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         """The model and the objective."""
@@ -134,7 +137,7 @@ class Pretraining:
 
     @classmethod
     def open_corpus(cls, path: Path) -> Any:
-        """The kind of corpus that this family trains on."""
+        """The kind of corpus that this model trains on."""
         return Corpus.open(path)
 
     @classmethod
@@ -161,9 +164,9 @@ class Pretraining:
         """The tokens of the rows of the token table, as a vocabulary writes them."""
         return [self.corpus.pieces.token(number) for number in range(self.corpus.info.vocab_size)]
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
-        """More than ``evaluate`` gives during training, for ``firth evaluate``; a word about a score is text."""
-        return {}
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
+        """More than ``evaluate`` gives during training, for ``firth evaluate``."""
+        return Scores()
 
     def cached_scores(self, size: int) -> dict[str, float]:
         """Scores of held-out text with a cache of the tokens before, for language models that carry a state."""
@@ -171,13 +174,13 @@ class Pretraining:
             f"--cache is for recurrent language models, whose states it remembers, not for {self.config.recipe}: leave it out"
         )
 
-    def charts(self) -> list[dict[str, Any]]:
-        """Further charts for the report: title, note, x, y (names of the axes) and series (name to points)."""
+    def charts(self) -> list[Chart]:
+        """Further charts for the report."""
         return []
 
-    def final_scores(self, folder: Path) -> dict[str, Any]:
+    def final_scores(self, folder: Path) -> Scores:
         """Measured once, with the finished model in its folder."""
-        return {}
+        return Scores()
 
     def samples(self) -> list[str]:
         """What the model says now of some held-out text, for those who watch a training."""
@@ -335,7 +338,7 @@ class EncoderPretraining(Pretraining):
             said.append(f"{before} [{guess}] {after}  ({true})")
         return said
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, float]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         """Pseudo-perplexity over the first sentences of held-out documents, each token hidden in turn."""
         model = EncoderModel.load(folder)
         split, pieces = self.corpus.heldout, model.pieces
@@ -349,4 +352,4 @@ class EncoderPretraining(Pretraining):
             ids = np.pad(inner, 1)
             ids[0], ids[-1] = pieces.cls_id, pieces.sep_id
             scores.append(model.score_ids(ids, np.arange(1, len(ids) - 1)))
-        return {"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))}
+        return Scores({"pseudo_perplexity": float(np.exp(-np.concatenate(scores).mean()))})

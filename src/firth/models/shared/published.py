@@ -1,5 +1,4 @@
-"""Published directories: weights taken out one by one, so that nothing is missing and nothing is left over, and the
-shared encoder read from and written as any directory whose names an ``EncoderFormat`` gives."""
+"""Published directories, strictly: no weight missing, none left over; the shared encoder both ways, by an ``EncoderFormat``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +9,13 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.files import foreign_errors, load_tensors, read_json, require_memory, save_tensors, write_json
+from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
+from firth.core.memory import require_memory
 from firth.core.registry import spec_of_model_type, specs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
+from firth.models.shared.shards import INDEXES, load_shards
+from firth.nn.layers import without_numbers
 
 Weights = dict[str, torch.Tensor]
 Names = Mapping[str, str | list[str]]
@@ -61,9 +63,8 @@ def read_config(folder: Path) -> Any:
 
 
 def require_fit(build: Callable[[], nn.Module], weights: Mapping[str, torch.Tensor], where: Path) -> None:
-    """Refuses settings that ask for more numbers than the weights have, before memory is taken for them: the network is
-    built without numbers first (on PyTorch's device "meta")."""
-    with torch.device("meta"):
+    """Refuses settings that ask for more numbers than the weights have, before memory is taken for them."""
+    with without_numbers():
         network = build()
     wanted = sum(tensor.numel() for tensor in network.state_dict().values())
     there = sum(tensor.numel() for tensor in weights.values())
@@ -79,7 +80,7 @@ class Published:
     """``title`` is what the weights should be, with its article: "a BERT"."""
 
     def __init__(self, folder: Path, title: str, rename: Callable[[str], str] = str) -> None:
-        path = next((folder / name for name in _FILES if (folder / name).is_file()), None)
+        path = next((folder / name for name in (*_FILES, *INDEXES) if (folder / name).is_file()), None)
         if path is None:
             raise FirthError(
                 f"{folder}: no weights here (neither {' nor '.join(_FILES)}); copy them into the folder of config.json"
@@ -88,7 +89,7 @@ class Published:
         self.title = title
         self.tensors = {
             rename(name): tensor.float() if tensor.is_floating_point() else tensor
-            for name, tensor in load_tensors(path).items()
+            for name, tensor in (load_shards if path.suffix == ".json" else load_tensors)(path).items()
         }
 
     def take(self, name: str) -> torch.Tensor:
@@ -199,6 +200,9 @@ class EncoderFormat:
     block: Mapping[str, str | tuple[str, ...]] = field(default_factory=lambda: BERT_BLOCK)
     settings: Mapping[str, str] = field(default_factory=lambda: BERT_SETTINGS)  # ours: theirs
     activation: str = "hidden_act"
+    head_activation: str = (
+        ""  # of the head over tokens, where it is not that of the layers: a setting of theirs, or a name
+    )
     defaults: Json = field(default_factory=dict)  # theirs, where they are not BERT's
     required: Json = field(default_factory=dict)  # theirs, which all models have that Firth reads
     shape: Json = field(default_factory=dict)  # ours, which all models have
@@ -221,6 +225,8 @@ class EncoderFormat:
     def holds(self, config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
         if self.held is not None:
             return self.held(config, heads)
+        if "token_head" in heads and config.activation != ACTIVATIONS.get(self.head_activation, config.activation):
+            return None
         fits = config.published_as in self.classes and has_shape(config, self.shape) and not config.num_tasks
         return config if fits and heads <= set(self.heads) | set(self.text_heads) else None
 
@@ -393,6 +399,12 @@ def load_published(folder: Path, kind: EncoderFormat) -> tuple[EncoderConfig, We
         for part, names in kind.names_of_heads(labels_texts).items()
         if any(name in tensors for name in names.values())
     }
+    if "token_head" in heads and kind.head_activation:
+        asked = {**kind.defaults, **data}.get(kind.head_activation, kind.head_activation)
+        if ACTIVATIONS.get(str(asked)) != config.activation:
+            raise FirthError(
+                f"{folder / 'config.json'}: the head of this {kind.title} has another activation ({asked}) than its layers, which Firth does not read"
+            )
     unused = (f"{kind.prefix or kind.model_type}.embeddings.position_ids", *kind.ignored)
     published.finish(lambda name: name in _BIASES or name.startswith(unused))
     return config, encoder, heads
@@ -455,7 +467,7 @@ def _offset(data: Json) -> int:
 
 def _names(kind: EncoderFormat, config: EncoderConfig) -> dict[str, str | list[str]]:
     """Every name of ours with theirs (three of them for queries, keys and values, where those are three)."""
-    with torch.device("meta"):
+    with without_numbers():
         ours = list(Encoder(config).state_dict())
     prefix = kind.prefix or kind.model_type
     found: dict[str, str | list[str]] = {}

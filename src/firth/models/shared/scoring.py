@@ -7,15 +7,22 @@ those before it.
 B rows of a batch, T tokens, N tokens predicted, V vocabulary.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Later
 from firth.core.types import Encoding, Ints, batches_by_length, pad
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = Later("torch")
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +78,7 @@ def label_log_probs(scores_NV: torch.Tensor, labels_N: torch.Tensor) -> torch.Te
     return scores_NV.gather(1, labels_N[:, None])[:, 0] - scores_NV.logsumexp(-1)
 
 
-MaskedJudge = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+MaskedJudge: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
 """(ids [B, T], the place of each row that is asked for [B], the token that was there [B]) to its log-probability [B]."""
 
 
@@ -109,7 +116,7 @@ def score_masked(
     return found
 
 
-NextJudge = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+NextJudge: TypeAlias = "Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]"
 """(ids that are read [B, T], where one is predicted after them [B, T], the N tokens that come next) to log-probabilities [N]."""
 
 

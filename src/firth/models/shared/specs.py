@@ -1,6 +1,6 @@
 """What the specs of all BERT-shaped encoders share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from firth.core.registry import ModelSpec
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
     from firth.models.shared.published import EncoderFormat
+    from firth.tokenizers.published import SentencePieceRules
 
 
 def published_encoder(
@@ -17,18 +18,21 @@ def published_encoder(
     model_types: tuple[str, ...],
     continues: str = "bert-mini",
     has_task_heads: bool = True,
+    sentencepiece: Callable[[], "Mapping[str, SentencePieceRules]"] | None = None,
 ) -> ModelSpec:
     """A published encoder that is read into the shared one: all that differs is what its directories call the parts."""
     return ModelSpec(
         name=name,
+        in_transformers=True,
         load=load_encoder_model,
         encoder_format=encoder_format,
+        sentencepiece=sentencepiece,
         tokens=("wordpiece", "unigram"),
         model_types=model_types,
         continues=continues,
-        is_transformer=True,
+        tuned_whole=True,
         has_task_heads=has_task_heads,
-        can_fill=True,
+        abilities=("fill", "attention"),
     )
 
 

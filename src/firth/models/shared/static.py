@@ -4,66 +4,33 @@ B batch, T tokens, D width, V words.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, Later
 from firth.core.files import read_json, write_json
 from firth.core.run import Run
-from firth.core.types import Encoding, Inputs, Layers, Network, TextReader, generator
+from firth.core.types import Encoding, TextReader, generator
 from firth.models.shared.model import Found, Model, TextLayers, require_pool
-from firth.nn.layers import TokenNetwork
-from firth.tokenizers.foreign import Turn
 from firth.tokenizers.pieces import READ, UNKNOWN_WORDS, Pieces, sample_texts, word_share
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.word_tokens import AnyTokens, WordTokens, white_spans
+from firth.tokenizers.words import without_invisible
 from firth.vectors.formats import load_vectors
 from firth.vectors.trainer import load_run
 from firth.vectors.word_vectors import WordVectors
 
-_ADDING = Turn()
+if TYPE_CHECKING:
+    from firth.nn import lookup
+else:
+    lookup = Later("firth.nn.lookup")
+
 _UNKNOWN = 1  # the number of words without a row
-
-
-class Lookup(TokenNetwork):
-    """Row 0 is padding, row 1 any unknown word (it starts at zero and may learn). Words that were met later get rows of
-    their own behind the table, which do not learn (``add``)."""
-
-    def __init__(self, table_VD: NDArray[np.float32], tune: bool = True) -> None:
-        super().__init__()
-        self.table = nn.Embedding.from_pretrained(torch.from_numpy(table_VD), freeze=not tune, padding_idx=0)
-        self.more: list[NDArray[np.float32]] = []
-        self._more = torch.zeros(0, table_VD.shape[1])
-
-    def add(self, row: NDArray[np.float32]) -> int:
-        """The id of a new row. Several threads may add some."""
-        with _ADDING.lock:
-            self.more.append(row)
-            return self.table.num_embeddings + len(self.more) - 1
-
-    def forward(self, inputs: Inputs) -> Layers:
-        return Layers(self.rows(inputs.ids)[None], inputs.mask)
-
-    def rows(self, ids_BT: torch.Tensor) -> torch.Tensor:
-        """[B, T, D]."""
-        size = self.table.num_embeddings
-        if not self.more:
-            found: torch.Tensor = self.table(ids_BT)
-            return found
-        more = self._more  # another thread may put another in its place
-        if len(more) != len(self.more):
-            more = self._more = torch.from_numpy(np.stack(self.more))
-        late = ids_BT >= size
-        hidden = self.table(ids_BT.masked_fill(late, 0))
-        rows = more.to(hidden.device)[(ids_BT - size).clamp(min=0)]
-        return torch.where(late[:, :, None], rows, hidden)
 
 
 def words_of(
@@ -72,7 +39,10 @@ def words_of(
     """The words of a text (or those given) with their characters in it; given ones as if a space stood between."""
     if not isinstance(text, list):
         spans = white_spans(text) if whitespace_only else segmentation.split(text)
-        return [text[start:end] for start, end in spans], np.asarray(spans, np.int64).reshape(-1, 2)
+        words = [text[start:end] for start, end in spans]
+        return words if whitespace_only else list(map(without_invisible, words)), np.asarray(spans, np.int64).reshape(
+            -1, 2
+        )
     ends = np.cumsum([len(word) + 1 for word in text]) - 1 if text else np.zeros(0, np.int64)
     starts = ends - np.asarray([len(word) for word in text], np.int64)
     return text, np.stack((starts, ends), axis=1).astype(np.int64)
@@ -83,6 +53,7 @@ class StaticModel(Model):
 
     kind = "static vectors"
     spec_name = "word2vec"
+    text_loss = "sif"
     unknown_limit = UNKNOWN_WORDS
 
     def __init__(
@@ -109,8 +80,12 @@ class StaticModel(Model):
     @property
     def num_parameters(self) -> int:
         """Of the words and, where there are any, of their n-grams."""
+        return len(self.vectors) * self.vectors.dim + self.subword_parameters
+
+    @property
+    def subword_parameters(self) -> int:
         subwords = self.vectors.subwords
-        return len(self.vectors) * self.vectors.dim + (0 if subwords is None else subwords.rows.size)
+        return 0 if subwords is None else int(subwords.rows.size)
 
     @property
     def vocab_size(self) -> int:
@@ -155,7 +130,7 @@ class StaticModel(Model):
         known = self.vectors
         table = np.zeros((len(known) + 2, self.dim), np.float32)
         table[2:] = known.rows(0, len(known))
-        module = Lookup(table)
+        module = lookup.Lookup(table)
         numbers = {word: place + 2 for place, word in enumerate(known.words)}
 
         def number_of(word: str) -> int:
@@ -203,6 +178,15 @@ class StaticModel(Model):
     def analogy(self, first: str, second: str, third: str, top: int = 10, method: Any = "add") -> list[Found]:
         return self.vectors.analogy(first, second, third, top, method)
 
+    def sentence_base(self, texts: Callable[[], list[str]], normalize: bool) -> Model:
+        """A table of its words, and of those in the texts where it can spell words."""
+        from firth.models.shared.token_table import table_of_words
+
+        met: Counter[str] = Counter()
+        if self.pieces is None and self.vectors.subwords is not None:
+            met.update(word for text in texts() for word in words_of(text, self.whitespace_only, self.segmentation)[0])
+        return table_of_words(self.vectors, self.pieces, met, normalize)
+
 
 _FILE = "words.json"
 _SPREAD = 0.1
@@ -249,7 +233,9 @@ class ScratchModel(Model):
             READ.add(ids, _UNKNOWN, UNKNOWN_WORDS)
             return Encoding(ids, offsets, np.arange(len(words)), words, np.zeros(len(words), np.int64))
 
-        return TextReader(self.kind, Lookup(table), tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN)
+        return TextReader(
+            self.kind, lookup.Lookup(table), tokenize, self.dim, num_layers=1, max_len=None, unk_id=_UNKNOWN
+        )
 
     def save(self, folder: Path) -> None:
         write_json(folder / _FILE, {"dim": self.dim, "seed": self.seed, "words": self.words})
@@ -271,40 +257,6 @@ def load_static(path: Path) -> StaticModel:
     return StaticModel(load_run(path), whitespace_only, pieces, Segmentation.load(path))
 
 
-_SHIFT = 32
-
-
-def join_ids(model_ids: NDArray[np.int64], word_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One number a token."""
-    return model_ids + (word_ids << _SHIFT)
-
-
-class WithExtraVectors(TokenNetwork):
-    """Layers come from the model alone; ``vectors`` are the words' own."""
-
-    def __init__(self, base: Network, extra_vectors: Lookup) -> None:
-        super().__init__()
-        self.base = base
-        self.extra_vectors = extra_vectors.requires_grad_(False)
-
-    def forward(self, inputs: Inputs) -> Layers:
-        return self.base(replace(inputs, ids=_own(inputs.ids)))
-
-    def last(self, inputs: Inputs) -> torch.Tensor:
-        return self.base.last(replace(inputs, ids=_own(inputs.ids)))
-
-    def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
-        return self.base.picked(replace(inputs, ids=_own(inputs.ids)), picks_BP)
-
-    def vectors(self, ids_BT: torch.Tensor) -> torch.Tensor:
-        """[B, T, E]."""
-        return self.extra_vectors.rows(ids_BT >> _SHIFT)
-
-
-def _own(ids_BT: torch.Tensor) -> torch.Tensor:
-    return ids_BT & ((1 << _SHIFT) - 1)
-
-
 class ExtraVectors(NamedTuple):
     """Word vectors, and where they were read from."""
 
@@ -315,14 +267,14 @@ class ExtraVectors(NamedTuple):
 def read_with_vectors(reader: TextReader, vectors: StaticModel) -> TextReader:
     """The reader with a word's vector for each of its tokens; the vectors do not learn."""
     words = vectors.reader()
-    assert isinstance(words.module, Lookup)
+    assert isinstance(words.module, lookup.Lookup)
 
     def tokenize(text: str | list[str]) -> Encoding:
         found = reader.tokenize(text)
         spelt = words.tokenize(_spelt(found, text)).ids
-        return replace(found, ids=join_ids(found.ids, spelt[np.cumsum(_first(found.words)) - 1]))
+        return replace(found, ids=lookup.join_ids(found.ids, spelt[np.cumsum(_first(found.words)) - 1]))
 
-    module = WithExtraVectors(reader.module, words.module)
+    module = lookup.WithExtraVectors(reader.module, words.module)
     return replace(reader, module=module, tokenize=tokenize, pooler=None, extra_dim=vectors.dim)
 
 

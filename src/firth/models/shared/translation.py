@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.record import Scores
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Losses, Objective
-from firth.corpus.format import same_tokens
-from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit
+from firth.core.types import Batch, Losses, Objective, pad
+from firth.corpus.format import Corpus, same_tokens
+from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit, as_pairs
 from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig, TranslatorConfig
 from firth.models.shared.encoder_decoder import TranslationNetwork
 from firth.models.shared.pretraining import Pretraining
@@ -41,12 +41,16 @@ class PairSpecials:
     eos_id: int
 
 
-def pad_rows(rows: list[NDArray[np.int64]], fill: int) -> NDArray[np.int64]:
-    """Rows of different lengths side by side, aligned left."""
-    out = np.full((len(rows), max(len(row) for row in rows)), fill, np.int64)
-    for place, row in enumerate(rows):
-        out[place, : len(row)] = row
-    return out
+def pair_specials(corpus: PairsCorpus) -> PairSpecials:
+    """Those of the corpus; a tokenizer of others may lack one."""
+    (pad_id, source_eos_id), (start_id, eos_id) = (
+        (pieces.pad_id, pieces.eos_id) for pieces in (corpus.pieces, corpus.target_pieces)
+    )
+    if pad_id is None or source_eos_id is None or start_id is None or eos_id is None:
+        raise FirthError(
+            f"{corpus.folder}: its tokenizer has no token for padding or for the end of a text; prepare it with another one"
+        )
+    return PairSpecials(pad_id, source_eos_id, start_id, eos_id)
 
 
 class Translation(nn.Module):
@@ -83,10 +87,11 @@ class Translation(nn.Module):
         sources = [np.append(source, special.source_eos_id) for source in sources]
         labels = [np.append(target, special.eos_id) for target in targets]
         lens = np.asarray([len(row) for row in labels])
+        source_BS, mask_BS = pad(sources, special.source_pad_id)
         arrays = {
-            "source": pad_rows(sources, special.source_pad_id),
-            "source_tokens": pad_rows([np.ones(len(row), np.int64) for row in sources], 0).astype(np.bool_),
-            "target": pad_rows([np.insert(target, 0, special.start_id) for target in targets], special.start_id),
+            "source": source_BS,
+            "source_tokens": mask_BS.astype(np.bool_),
+            "target": pad([np.insert(target, 0, special.start_id) for target in targets], special.start_id)[0],
             "places": np.flatnonzero(np.arange(lens.max()) < lens[:, None]),
             "labels": np.concatenate(labels),
         }
@@ -167,16 +172,18 @@ class TranslationPretraining(Pretraining):
     uses = ('translate {name} "A sentence."', "translate {name} texts.txt --beams 5")
     model: TranslationNetwork
     objective: Translation
-    corpus: Any
+
+    @property
+    def pairs(self) -> PairsCorpus:
+        return as_pairs(self.corpus)
 
     @classmethod
-    def open_corpus(cls, path: Path) -> Any:
+    def open_corpus(cls, path: Path) -> PairsCorpus:
         return PairsCorpus.open(path)
 
-    def build(self, config: RunConfig, corpus: Any) -> tuple[nn.Module, Objective]:
+    def build(self, config: RunConfig, corpus: Corpus) -> tuple[nn.Module, Objective]:
         assert isinstance(config.objective, TranslationConfig)
-        source, target = corpus.pieces, corpus.target_pieces
-        specials = PairSpecials(source.pad_id, source.eos_id, target.pad_id, target.eos_id)
+        specials = pair_specials(as_pairs(corpus))
         assert isinstance(config.model, TranslatorConfig)
         self.rate_factors = rate_factors(config.model)
         return build_translator(config.model), Translation(config.objective, specials)
@@ -185,30 +192,32 @@ class TranslationPretraining(Pretraining):
         self.model.initialize(generator)
 
     @classmethod
-    def configure(cls, config: RunConfig, corpus: Any, from_base: bool = False) -> RunConfig:
+    def configure(cls, config: RunConfig, corpus: Corpus, from_base: bool = False) -> RunConfig:
         """The sizes of the vocabularies; sentences must fit into learned positions."""
         assert isinstance(config.model, TranslatorConfig)
+        pairs = as_pairs(corpus)
         if not from_base:
-            target = corpus.info.target_vocab_size if corpus.info.separate else None
-            sizes = {"vocab_size": corpus.info.vocab_size, "target_vocab_size": target}
+            target = pairs.info.target_vocab_size if pairs.info.separate else None
+            sizes = {"vocab_size": pairs.info.vocab_size, "target_vocab_size": target}
             config = config.replace(model=config.model.replace(**sizes, **scaled(config.model)).model_dump())
         model = config.model
         if isinstance(model, EncoderDecoderConfig) and model.positions == "learned":
             longest = 1 + max(
                 int(split.lens(side).max(initial=0))
-                for split in (corpus.train, corpus.heldout)
+                for split in (pairs.train, pairs.heldout)
                 for side in ("source", "target")
             )
             if longest > model.max_positions:
                 raise FirthError(
-                    f"{corpus.folder}: a sentence has {longest} tokens, more than model.max_positions ({model.max_positions}): raise it, or prepare the corpus with a smaller --max-len"
+                    f"{pairs.folder}: a sentence has {longest} tokens, more than model.max_positions ({model.max_positions}): raise it, or prepare the corpus with a smaller --max-len"
                 )
         return config
 
     @classmethod
-    def base_config(cls, base: Path, corpus: Any) -> TranslatorConfig:
+    def base_config(cls, base: Path, corpus: Corpus) -> TranslatorConfig:
         config, _, _, pieces, target_pieces, _ = load_translator(base)
-        if not (same_tokens(pieces, corpus.pieces) and same_tokens(target_pieces, corpus.target_pieces)):
+        given = as_pairs(corpus)
+        if not (same_tokens(pieces, given.pieces) and same_tokens(target_pieces, given.target_pieces)):
             raise FirthError(
                 f"{corpus.folder}: made with another tokenizer than {base}; prepare it again with --tokenizer {base}"
             )
@@ -219,34 +228,34 @@ class TranslationPretraining(Pretraining):
 
     def export(self, folder: Path) -> None:
         """A Marian directory where transformers knows such a model."""
-        info = self.corpus.info
-        target = self.corpus.target_pieces if info.separate else None
+        info = self.pairs.info
+        target = self.pairs.target_pieces if info.separate else None
         save_translator(
-            folder, self.model.config, dict(self.model.state_dict()), self.corpus.pieces, target, info.languages
+            folder, self.model.config, dict(self.model.state_dict()), self.pairs.pieces, target, info.languages
         )
 
-    def final_scores(self, folder: Path) -> dict[str, Any]:
+    def final_scores(self, folder: Path) -> Scores:
         """BLEU and chrF of the finished model on held-out sentences, with their signatures."""
         return self._bleu(folder, _SCORED)
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         return self._bleu(folder, _SCORED)
 
-    def _bleu(self, folder: Path, limit: int) -> dict[str, Any]:
-        if not self.corpus.heldout.num_pairs:
-            return {}
+    def _bleu(self, folder: Path, limit: int) -> Scores:
+        if not self.pairs.heldout.num_pairs:
+            return Scores()
         if self.score_pairs is not None:
-            return self.score_pairs(folder, self.corpus.heldout, limit)
-        sources, references = (self.corpus.heldout.texts(side)[:limit] for side in ("source", "target"))
+            return self.score_pairs(folder, self.pairs.heldout, limit)
+        sources, references = (self.pairs.heldout.texts(side)[:limit] for side in ("source", "target"))
         translated = TranslationModel.load(folder).translate(sources)
-        return score_translations(translated, references, self.corpus.info.languages[1])
+        return score_translations(translated, references, self.pairs.info.languages[1])
 
     def report_parts(self, folder: Path) -> list[str]:
         """How some held-out sentences were translated, and what was looked at."""
-        if not self.corpus.heldout.num_pairs:
+        if not self.pairs.heldout.num_pairs:
             return []
         model = TranslationModel.load(folder)
-        texts = [text for text in self.corpus.heldout.texts("source") if 2 < len(text.split()) < 16 or text.isalpha()]
+        texts = [text for text in self.pairs.heldout.texts("source") if 2 < len(text.split()) < 16 or text.isalpha()]
         parts = []
         for text in texts[:_DRAWN]:
             target = model.translate(text)[0]

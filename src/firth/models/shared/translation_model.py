@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.record import Scores
 from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader, batches_by_length, pad
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Hypothesis, Rules
@@ -39,19 +40,17 @@ def tokenizer_for(language: str, references: Sequence[str]) -> str:
 
 def score_translations(
     hypotheses: Sequence[str], references: Sequence[str], language: str = "", tokenize: str | None = None
-) -> dict[str, Any]:
+) -> Scores:
     """``bleu``, ``chrf`` and their signatures."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     bleu, chrf = BLEU(tokenize=tokenize or tokenizer_for(language, references)), CHRF()
     scores = [metric.corpus_score(list(hypotheses), [list(references)]) for metric in (bleu, chrf)]
-    return {
-        "bleu": float(scores[0].score),
-        "chrf": float(scores[1].score),
-        "bleu_signature": str(bleu.get_signature()),
-        "chrf_signature": str(chrf.get_signature()),
-    }
+    return Scores(
+        {"bleu": float(scores[0].score), "chrf": float(scores[1].score)},
+        {"bleu_signature": str(bleu.get_signature()), "chrf_signature": str(chrf.get_signature())},
+    )
 
 
 _BATCH_TOKENS = 2048
@@ -197,19 +196,17 @@ class SourceReader(TokenNetwork):
 
     def forward(self, inputs: Inputs) -> Layers:
         """Every layer of the encoder."""
-        return Layers(self.model.layers(inputs.ids, _padding(inputs.doc_ids)).hidden, inputs.mask)
+        return Layers(self.model(_read(inputs)).hidden, inputs.mask)
 
     def last(self, inputs: Inputs) -> torch.Tensor:
         """The last layer only, [B, T, D]."""
-        return self.model.encode(inputs.ids, _padding(inputs.doc_ids))
+        return self.model.last(_read(inputs))
 
 
-def _padding(doc_ids_BT: torch.Tensor | None) -> torch.Tensor | None:
-    """Where there are tokens; None where they are everywhere. An empty row looks at its padding, not at nothing."""
-    if doc_ids_BT is None or bool((doc_ids_BT > 0).all()):
-        return None
-    tokens = doc_ids_BT > 0
-    return tokens | ~tokens.any(1, keepdim=True)
+def _read(inputs: Inputs) -> Inputs:
+    """The ids, and where there are tokens unless they are everywhere. An empty row looks at its padding, not at nothing."""
+    tokens = inputs.mask
+    return Inputs(inputs.ids, None if bool(tokens.all()) else tokens | ~tokens.any(1, keepdim=True))
 
 
 class TranslationModel(Translator):
@@ -278,14 +275,14 @@ class TranslationModel(Translator):
         with torch.inference_mode():
             for numbers in self._batches(rows):
                 ids, tokens = self._padded([rows[number] for number in numbers])
-                out[numbers] = pool_tokens(self.model.layers(ids, tokens).hidden[layer], tokens, pool).numpy()
+                out[numbers] = pool_tokens(self.model(Inputs(ids, tokens)).hidden[layer], tokens, pool).numpy()
         return out
 
     def layers(self, text: str | list[str]) -> TextLayers:
         """Every layer of the encoder for every source token; a list is taken as words."""
         encoding = self._encode(text)
         with torch.inference_mode():
-            hidden = self.model.layers(torch.from_numpy(encoding.ids)[None]).hidden[:, 0]
+            hidden = self.model(Inputs(torch.from_numpy(encoding.ids)[None])).hidden[:, 0]
         return TextLayers(encoding.tokens, encoding.offsets, encoding.words, hidden.numpy())
 
     # -- the target

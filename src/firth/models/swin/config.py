@@ -13,21 +13,21 @@ from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesC
 class SwinConfig(Config):
     """Stages of blocks in windows; between two stages 2 x 2 patches become one of twice the width."""
 
-    image_size: Positive = 224
-    patch_size: Positive = 4
-    num_channels: Positive = 3
-    embed_dim: Positive = 96  # the width of the first stage
+    image_size: Positive = 224  # pixels along an edge
+    patch_size: Positive = 4  # pixels along the edge of a patch
+    num_channels: Positive = 3  # 3 for colours, 1 for grey
+    embedding_dim: Positive = 96  # the width of the first stage
     depths: Annotated[tuple[Layers, ...], Field(max_length=16)] = (2, 2, 6, 2)  # blocks of each stage
-    num_heads: tuple[Positive, ...] = (3, 6, 12, 24)
-    window_size: Positive = 7
+    num_heads: tuple[Positive, ...] = (3, 6, 12, 24)  # attention heads of each stage
+    window_size: Positive = 7  # patches along the edge of a window
     ffn_ratio: Annotated[float, Field(gt=0)] = 4.0  # of the feed-forward layer to the width
     local_start: bool = False  # each head begins by looking at one neighbour, like the parts of a convolution
-    dropout_prob: Probability = 0.0
-    attention_dropout_prob: Probability = 0.0
+    dropout_prob: Probability = 0.0  # dropout of layers
+    attention_dropout_prob: Probability = 0.0  # dropout of attention weights
     drop_path_prob: Probability = 0.0  # of the last block: its attention is left out for an image; of those below less
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-5
-    init_std: Annotated[float, Field(gt=0)] = 0.02
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"  # of feed-forward layers
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-5  # added to the variance in norms
+    init_std: Annotated[float, Field(gt=0)] = 0.02  # standard deviation of the initial weights
 
     @model_validator(mode="after")
     def _fits(self) -> "SwinConfig":
@@ -48,7 +48,7 @@ class SwinConfig(Config):
         return self
 
     def width(self, stage: int) -> int:
-        return self.embed_dim << stage
+        return self.embedding_dim << stage
 
 
 def swin_tiny() -> RunConfig:
@@ -59,7 +59,7 @@ def swin_tiny() -> RunConfig:
         model=SwinConfig(
             image_size=32,
             patch_size=2,
-            embed_dim=48,
+            embedding_dim=48,
             depths=(2, 2, 2),
             num_heads=(3, 6, 12),
             window_size=4,
@@ -82,7 +82,7 @@ def swin_base() -> RunConfig:
     return RunConfig(
         recipe="swin-base",
         spec="swin",
-        model=SwinConfig(embed_dim=128, depths=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), drop_path_prob=0.1),
+        model=SwinConfig(embedding_dim=128, depths=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), drop_path_prob=0.1),
         objective=ImageClassesConfig(),
         training=training,
     )

@@ -7,7 +7,7 @@ from firth.core.errors import FirthError
 from firth.corpus.images import ImagesInfo
 from firth.models.shared.image_format import SETTINGS, Directory, Heads, block_names
 from firth.models.shared.image_network import ImageNetwork
-from firth.models.shared.image_objective import ImageFormat, ImagePretraining
+from firth.models.shared.image_objective import ImageFormat
 from firth.models.shared.published import Weights
 from firth.models.swin.config import SwinConfig
 from firth.models.swin.network import SwinNetwork
@@ -17,7 +17,7 @@ DIRECTORY = Directory(
     "swin",
     {
         **SETTINGS,
-        "embed_dim": "embed_dim",
+        "embedding_dim": "embed_dim",
         "depths": "depths",
         "num_heads": "num_heads",
         "window_size": "window_size",
@@ -71,7 +71,3 @@ def _build(config: Config) -> ImageNetwork:
 
 
 FORMAT = ImageFormat(_build, save_swin, load_swin)
-
-
-class SwinPretraining(ImagePretraining):
-    format = FORMAT

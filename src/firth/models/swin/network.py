@@ -19,6 +19,7 @@ from firth.models.swin.config import SwinConfig
 from firth.nn.blocks import Block
 from firth.nn.layers import dropout
 from firth.nn.patches import PatchEmbedding, relative_places, reorder, shift_regions, window_order
+from firth.nn.windows import WindowAttention, repeat_bias
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class WindowBlock(nn.Module):
         self.window, self.shift = window, shift
         self.drop_path_prob = drop_path_prob
         self.block = Block(config)
+        self.block.attention = WindowAttention(config.hidden_dim, config.num_heads, config.attention_dropout_prob)
         self.bias = nn.Parameter(torch.zeros((2 * window - 1) ** 2, config.num_heads))
         self.register_buffer("places", relative_places(window), persistent=False)
         self.places: torch.Tensor
@@ -62,20 +64,20 @@ class WindowBlock(nn.Module):
         """One window has nothing to be shifted against."""
         return 0 if min(rows, columns) <= self.window else self.shift
 
-    def mask(self, rows: int, columns: int, batch: int) -> torch.Tensor:
-        """The bias on scores, [1 or B N, heads, M M, M M]; what the shift brought together is kept apart."""
+    def mask(self, rows: int, columns: int) -> torch.Tensor:
+        """The bias on scores, [1 or N, heads, M M, M M]; what the shift brought together is kept apart."""
         bias = self.bias[self.places].permute(2, 0, 1)[None]
         shift = self.shift_of(rows, columns)
         if not shift:
             return bias
         closed = apart(rows, columns, self.window, shift).to(bias.device)
-        return bias.masked_fill(closed, torch.finfo(bias.dtype).min).expand(batch, -1, -1, -1, -1).flatten(0, 1)
+        return bias.masked_fill(closed, torch.finfo(bias.dtype).min)
 
     def forward(self, hidden_BTD: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         """Tokens stand in the order of this block's windows."""
         batch = len(hidden_BTD)
         windows = hidden_BTD.reshape(-1, self.window**2, hidden_BTD.shape[-1])
-        mask = self.mask(rows, columns, batch)
+        mask = self.mask(rows, columns)
         if not self.training or not self.drop_path_prob:
             found: torch.Tensor = self.block(windows, mask, None)
             return found.view_as(hidden_BTD)
@@ -88,7 +90,7 @@ class WindowBlock(nn.Module):
     def weights(self, hidden_BTD: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
         """The attention itself, [B, N, heads, M M, M M], for inspection."""
         windows = hidden_BTD.reshape(-1, self.window**2, hidden_BTD.shape[-1])
-        mask = self.mask(rows, columns, len(hidden_BTD))
+        mask = repeat_bias(self.mask(rows, columns), len(windows))
         found = self.block.attention.weights(self.block.attention_norm(windows), mask, None)
         return found.view(len(hidden_BTD), -1, *found.shape[1:])
 
@@ -141,10 +143,10 @@ class SwinNetwork(ImageNetwork):
         super().__init__()
         self.config = config
         self.patch_size, self.stride = config.patch_size, config.patch_size * 2 ** (len(config.depths) - 1)
-        self.embed_dim, self.dim = config.embed_dim, config.width(len(config.depths) - 1)
+        self.embed_dim, self.dim = config.embedding_dim, config.width(len(config.depths) - 1)
         self.num_layers = sum(config.depths)
-        self.embed = PatchEmbedding(config.patch_size, config.num_channels, config.embed_dim)
-        self.embed_norm = nn.LayerNorm(config.embed_dim)
+        self.embed = PatchEmbedding(config.patch_size, config.num_channels, config.embedding_dim)
+        self.embed_norm = nn.LayerNorm(config.embedding_dim)
         probs = [config.drop_path_prob * layer / max(1, self.num_layers - 1) for layer in range(self.num_layers)]
         firsts = [sum(config.depths[:number]) for number in range(len(config.depths))]
         self.stages = nn.ModuleList(

@@ -1,4 +1,4 @@
-"""Swin as a member of the family."""
+"""Swin (Liu et al. 2021): attention in shifted windows of an image, in stages that get coarser."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.swin.format import SwinPretraining
+    from firth.models.swin.objective import SwinPretraining
 
     return SwinPretraining
 
@@ -28,12 +28,12 @@ def _load(folder: Path) -> "Model":
 SPEC = ModelSpec(
     name="swin",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=_load,
     network=SwinConfig,
     objectives=(ImageClassesConfig, MaskedPatchesConfig),
     tokens=("images",),
     model_types=("swin",),
-    is_transformer=True,
     reads_images=True,
 )

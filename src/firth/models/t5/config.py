@@ -17,11 +17,11 @@ from firth.models.shared.configs import EncoderDecoderConfig, TranslationConfig
 class CorruptedSpansConfig(ObjectiveConfig):
     """Spans of text taken out and written by the decoder (T5, Raffel et al. 2020)."""
 
-    kind: Literal["corrupted_spans"] = "corrupted_spans"
+    kind: Literal["corrupted_spans"] = "corrupted_spans"  # what is learned
     seq_len: Annotated[int, Field(ge=8)] = 128  # of the encoder's input
     noise_density: Annotated[float, Field(gt=0, lt=1)] = 0.15  # of the tokens is taken out
-    mean_span_len: Annotated[float, Field(ge=1)] = 3.0
-    num_sentinels: Positive = 100
+    mean_span_len: Annotated[float, Field(ge=1)] = 3.0  # tokens
+    num_sentinels: Positive = 100  # marks that stand for spans
 
 
 def _t5(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float = 0.0) -> RunConfig:

@@ -35,6 +35,7 @@ def _format() -> "TranslatorFormat":
 SPEC = ModelSpec(
     name="t5",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=_load,
     translator_format=_format,
@@ -43,7 +44,6 @@ SPEC = ModelSpec(
     tokens=("wordpiece", "unigram"),
     model_types=("t5",),
     continues="t5-mini",
-    is_transformer=True,
-    can_fill=True,
-    can_translate=True,
+    tuned_whole=True,
+    abilities=("fill", "translate", "attention", "alignment"),
 )

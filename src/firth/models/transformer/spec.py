@@ -34,6 +34,8 @@ def _format() -> "TranslatorFormat":
 SPEC = ModelSpec(
     name="transformer",
     recipes=RECIPES,
+    in_transformers=True,
+    suggested={"pairs": "transformer-tiny"},
     pretraining=_pretraining,
     load=_load,
     translator_format=_format,
@@ -41,5 +43,5 @@ SPEC = ModelSpec(
     objectives=(TranslationConfig,),
     tokens=("pairs",),
     model_types=("marian", "firth-encoder-decoder"),
-    can_translate=True,
+    abilities=("translate", "attention", "alignment"),
 )

@@ -15,11 +15,11 @@ from firth.models.shared.configs import MaskingConfig, sized_encoder
 class UnifiedMasksConfig(MaskingConfig):
     """Hidden tokens under four kinds of attention mask, each with its share of the rows (UniLM, Dong et al. 2019)."""
 
-    kind: Literal["unified_masks"] = "unified_masks"
-    bidirectional_weight: Annotated[float, Field(ge=0)] = 2.0
-    left_to_right_weight: Annotated[float, Field(ge=0)] = 1.0
-    right_to_left_weight: Annotated[float, Field(ge=0)] = 1.0
-    seq2seq_weight: Annotated[float, Field(ge=0)] = 2.0
+    kind: Literal["unified_masks"] = "unified_masks"  # what is learned
+    bidirectional_weight: Annotated[float, Field(ge=0)] = 2.0  # share of rows that are read from both sides
+    left_to_right_weight: Annotated[float, Field(ge=0)] = 1.0  # share of rows that are read from the left
+    right_to_left_weight: Annotated[float, Field(ge=0)] = 1.0  # share of rows that are read from the right
+    seq2seq_weight: Annotated[float, Field(ge=0)] = 2.0  # share of rows with a source and a target
 
     @model_validator(mode="after")
     def _something_is_trained(self) -> "UnifiedMasksConfig":
@@ -32,16 +32,20 @@ class MaskedTargetsConfig(MaskingConfig):
     """A target written after its source: each of its tokens is predicted by a [MASK] of its own that sees all before it,
     as when the model writes (Bao et al. 2021), or a share of them is hidden in their places (Dong et al. 2019)."""
 
-    kind: Literal["masked_targets"] = "masked_targets"
-    targets: Literal["each", "share"] = "each"
-    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.7
+    kind: Literal["masked_targets"] = "masked_targets"  # what is learned
+    targets: Literal["pseudo_masked", "masked"] = (
+        "pseudo_masked"  # each token of the target has a [MASK] of its own after it; or a share is hidden in place
+    )
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.7  # with targets=masked: share of the target that is hidden
 
     @model_validator(mode="after")
     def _settings_do_something(self) -> Self:
         chances = ("mask_prob", "mask_token_prob", "random_token_prob", "dupe_factor")
         idle = [name for name in chances if getattr(self, name) != type(self).model_fields[name].default]
-        if self.targets == "each" and idle:
-            raise ValueError(f"{idle[0]} is for targets=share: with targets=each every token has a mask of its own")
+        if self.targets == "pseudo_masked" and idle:
+            raise ValueError(
+                f"{idle[0]} is for targets=masked: with targets=pseudo_masked every token has a mask of its own"
+            )
         return self
 
     @model_validator(mode="after")

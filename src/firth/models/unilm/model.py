@@ -125,7 +125,7 @@ class ClozeStepper:
         return ClozeState(pasts, state.seen_NT[index_N], state.next_N[index_N], state.at)
 
 
-_LEFTWARD, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
+_LEFT_TO_RIGHT, _SOURCE, _TARGET = 2, 4, 5  # segments, as in pre-training
 _TOGETHER = 16
 _SCORED_TOKENS = 1024  # of texts that are scored together; as many masks are read
 
@@ -143,6 +143,8 @@ class UnilmModel(EncoderModel):
         """The encoder of a run; one that learned from pairs reads rows as long as those of its training."""
         model = super().load(folder)
         run = Run.open(folder)
+        if run.record.kind == "embed":  # sentence vectors learned on it
+            return model
         config = RunConfig.build(run.record.config, run.path)
         if isinstance(config.objective, MaskedTargetsConfig):
             model.seq_len = config.objective.seq_len
@@ -260,7 +262,7 @@ class UnilmModel(EncoderModel):
         inputs = Inputs(
             torch.cat((first_B1, ids_BT, masks_BT), 1),
             positions=torch.cat((text_S, at_T)).expand(num_rows, -1),
-            segments=torch.full((num_rows, 2 * size + 1), _LEFTWARD),
+            segments=torch.full((num_rows, 2 * size + 1), _LEFT_TO_RIGHT),
             order=torch.cat((2 * text_S, 2 * at_T - 1)).expand(num_rows, -1),  # a mask comes just before its token
             alone=torch.cat((text_S < 0, at_T > 0)).expand(num_rows, -1),
         )
@@ -269,7 +271,7 @@ class UnilmModel(EncoderModel):
         return label_log_probs(scores_NV, ids_BT.flatten()).view(num_rows, size)
 
     def generate_many(
-        self, texts: Sequence[str], trace: Trace | None = None, **settings: Any
+        self, texts: Sequence[str], trace: Trace | None = None, **settings: object
     ) -> list[list[Continuation]]:
         """Each text continued left to right in one batch; see ``Generation`` for the settings."""
         cls_id, _, mask_id = self._check_writes()
@@ -279,6 +281,6 @@ class UnilmModel(EncoderModel):
             raise FirthError(
                 f"the text and max_tokens={chosen.max_tokens} need more than the model's {self.config.max_positions} positions: shorten one"
             )
-        stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFTWARD, first_id=cls_id)
+        stepper = ClozeStepper(self.encoder, self._scores, mask_id, _LEFT_TO_RIGHT, first_id=cls_id)
         with torch.inference_mode():
             return generate(stepper, self.pieces, texts, chosen, trace)

@@ -11,7 +11,6 @@ B rows, T tokens, N hidden tokens in all, D hidden size, V vocabulary.
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,10 +19,11 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
+from firth.core.record import Scores
 from firth.core.registry import RunConfig
 from firth.core.types import Batch, Inputs, Losses, uniform
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
-from firth.corpus.pairs import PairsCorpus, PairSplit
+from firth.corpus.pairs import PairsCorpus, PairSplit, as_pairs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, TokenHead
 from firth.models.shared.pretraining import EncoderPretraining
@@ -42,7 +42,7 @@ from firth.models.unilm.config import MaskedTargetsConfig, UnifiedMasksConfig
 from firth.models.unilm.model import UnilmModel
 
 KINDS = ("bidirectional", "left_to_right", "right_to_left", "seq2seq")
-BOTH_WAYS, LEFTWARD, RIGHTWARD, SEQUENCE = range(4)
+BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ = range(4)
 _KIND, _CUT = 40, 41  # what a random number is for
 
 
@@ -56,9 +56,9 @@ def order_of(
 ) -> NDArray[np.int64]:
     """A number for each token: token i sees token j of its sequence if j's number is not larger than i's."""
     kind = kinds_B[:, None]
-    order = np.where(kind == LEFTWARD, positions_BT, 0)
-    order = np.where(kind == RIGHTWARD, -positions_BT, order)
-    return np.where((kind == SEQUENCE) & (segments_BT == 1), positions_BT, order)
+    order = np.where(kind == LEFT_TO_RIGHT, positions_BT, 0)
+    order = np.where(kind == RIGHT_TO_LEFT, -positions_BT, order)
+    return np.where((kind == SEQ2SEQ) & (segments_BT == 1), positions_BT, order)
 
 
 class UnifiedMasks(nn.Module):
@@ -108,7 +108,7 @@ class UnifiedMasks(nn.Module):
 
         def write(writer: RowWriter, sequence: int, turn: int) -> None:
             start, length = int(rows.starts[sequence]), int(rows.lens[sequence])
-            if kinds[writer.row] in (LEFTWARD, RIGHTWARD) or length < 2:
+            if kinds[writer.row] in (LEFT_TO_RIGHT, RIGHT_TO_LEFT) or length < 2:
                 writer.add((start, length))
                 return
             middle = _cut(split, start, length, float(uniform(turns.seed, sequence, turn, _CUT)))
@@ -168,7 +168,7 @@ class MaskedTargets(nn.Module):
         super().__init__()
         self.config, self.specials = config, specials
         self.head = TokenHead(model)
-        self.first_segment = int(first_segments(model.num_segments)[SEQUENCE])
+        self.first_segment = int(first_segments(model.num_segments)[SEQ2SEQ])
         self.weights = {"masked": 1.0}
 
     def heads(self) -> dict[str, nn.Module]:
@@ -202,13 +202,13 @@ class MaskedTargets(nn.Module):
         """Rows ``first`` to ``first + count`` of the endless sequence; a pure function of its arguments."""
         turns = Turns.of(rows, self.config, seed, first, count)
         plain = self._plain(split, rows, turns.numbers)
-        if self.config.targets == "each":
+        if self.config.targets == "pseudo_masked":
             return self._with_masks(plain)
         hidden = hide_tokens(plain, self.config, self.specials, turns.key)
         return hidden.batch(
             {"masked": hidden.num_chosen},
             segments=hidden.cut(plain.segments + self.first_segment),
-            order=hidden.cut(order_of(np.full(count, SEQUENCE), plain.positions, plain.segments)),
+            order=hidden.cut(order_of(np.full(count, SEQ2SEQ), plain.positions, plain.segments)),
         )
 
     def _with_masks(self, plain: Rows) -> Batch:
@@ -221,7 +221,7 @@ class MaskedTargets(nn.Module):
             taken_BM = np.where(there_BM, np.take_along_axis(array_BT, columns_BM, 1), 0)
             return np.concatenate((array_BT[:, :used], taken_BM), axis=1)
 
-        order = order_of(np.full(len(plain.ids), SEQUENCE), plain.positions, plain.segments)
+        order = order_of(np.full(len(plain.ids), SEQ2SEQ), plain.positions, plain.segments)
         mask_id, pad_id = self.specials.mask_id, self.specials.pad_id
         arrays = {
             "ids": np.concatenate((plain.ids[:, :used], np.where(there_BM, mask_id, pad_id)), axis=1),
@@ -265,15 +265,14 @@ class UnilmWriting(EncoderPretraining):
     objective: MaskedTargets
     uses = ('translate {name} "A text."', "translate {name} texts.txt --beams 5")
     reads_pairs = True
-    corpus: Any
 
     @classmethod
-    def open_corpus(cls, path: Path) -> Any:
+    def open_corpus(cls, path: Path) -> PairsCorpus:
         return PairsCorpus.open(path)
 
-    def build_objective(self, config: RunConfig, corpus: Any, encoder: Encoder, specials: Specials) -> MaskedTargets:
+    def build_objective(self, config: RunConfig, corpus: Corpus, encoder: Encoder, specials: Specials) -> MaskedTargets:
         assert isinstance(config.objective, MaskedTargetsConfig)
-        if corpus.info.separate:
+        if as_pairs(corpus).info.separate:
             raise FirthError(f"{corpus.folder}: each side has its own vocabulary; prepare it without --separate")
         if encoder.config.num_segments < _NUM_SEGMENTS or encoder.config.positions == "relative":
             raise FirthError(
@@ -281,17 +280,18 @@ class UnilmWriting(EncoderPretraining):
             )
         return MaskedTargets(config.objective, encoder.config, specials)
 
-    def final_scores(self, folder: Path) -> dict[str, Any]:
+    def final_scores(self, folder: Path) -> Scores:
         """BLEU and chrF of what is written for held-out sources, with their signatures."""
-        heldout = self.corpus.heldout
+        pairs = as_pairs(self.corpus)
+        heldout = pairs.heldout
         if not heldout.num_pairs:
-            return {}
+            return Scores()
         if self.score_pairs is not None:
             return self.score_pairs(folder, heldout, _SCORED)
         sources, references = (heldout.texts(side)[:_SCORED] for side in ("source", "target"))
         longest = min(int(heldout.lens("target").max()) + 8, self.model.config.max_positions // 2)
         found = UnilmModel.load(folder).translate(sources, max_tokens=longest)
-        return score_translations(found, references, self.corpus.info.languages[1])
+        return score_translations(found, references, pairs.info.languages[1])
 
-    def extra_scores(self, folder: Path, num_texts: int) -> dict[str, Any]:
+    def extra_scores(self, folder: Path, num_texts: int) -> Scores:
         return self.final_scores(folder)

@@ -27,13 +27,12 @@ def _load(folder: Path) -> "Model":
 SPEC = ModelSpec(
     name="unilm",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=_load,
     network=EncoderConfig,
     objectives=(UnifiedMasksConfig, MaskedTargetsConfig),
     tokens=("wordpiece", "unigram"),
-    is_transformer=True,
-    can_fill=True,
-    can_generate=True,
-    can_translate=True,
+    tuned_whole=True,
+    abilities=("fill", "follows", "generate", "translate", "attention"),
 )

@@ -13,21 +13,21 @@ from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesC
 class VitConfig(Config):
     """Patches of ``patch_size`` pixels, a class token or the mean, BERT's blocks with the norm first."""
 
-    image_size: Positive = 224
-    patch_size: Positive = 16
-    num_channels: Positive = 3
-    hidden_dim: Positive = 768
-    num_layers: Layers = 12
-    num_heads: Positive = 12
-    ffn_dim: Positive = 3072
+    image_size: Positive = 224  # pixels along an edge
+    patch_size: Positive = 16  # pixels along the edge of a patch
+    num_channels: Positive = 3  # 3 for colours, 1 for grey
+    hidden_dim: Positive = 768  # width of the layers
+    num_layers: Layers = 12  # number of layers
+    num_heads: Positive = 12  # attention heads of a layer
+    ffn_dim: Positive = 3072  # width of the feed-forward layers
     pool: Literal["cls", "mean"] = "cls"  # what is classified; mean: there is no class token
-    positions: Literal["learned", "sinusoidal"] = "learned"
+    positions: Literal["learned", "sinusoidal"] = "learned"  # how positions are encoded
     start: Literal["normal", "mimetic"] = "normal"  # mimetic: attention begins as in trained networks
-    dropout_prob: Probability = 0.0
-    attention_dropout_prob: Probability = 0.0
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
-    init_std: Annotated[float, Field(gt=0)] = 0.02
+    dropout_prob: Probability = 0.0  # dropout of layers
+    attention_dropout_prob: Probability = 0.0  # dropout of attention weights
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"  # of feed-forward layers
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12  # added to the variance in norms
+    init_std: Annotated[float, Field(gt=0)] = 0.02  # standard deviation of the initial weights
 
     @model_validator(mode="after")
     def _fits(self) -> "VitConfig":

@@ -1,4 +1,4 @@
-"""ViT as a member of the family."""
+"""ViT (Dosovitskiy et al. 2021): a Transformer encoder over the patches of an image."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.vit.format import VitPretraining
+    from firth.models.vit.objective import VitPretraining
 
     return VitPretraining
 
@@ -28,12 +28,14 @@ def _load(folder: Path) -> "Model":
 SPEC = ModelSpec(
     name="vit",
     recipes=RECIPES,
+    in_transformers=True,
+    suggested={"images": "vit-tiny", "images without labels": "vit-tiny-masked"},
     pretraining=_pretraining,
     load=_load,
     network=VitConfig,
     objectives=(ImageClassesConfig, MaskedPatchesConfig),
     tokens=("images",),
     model_types=("vit", "firth-vit", "vit_mae"),
-    is_transformer=True,
     reads_images=True,
+    abilities=("look",),
 )

@@ -5,23 +5,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec
-from firth.vectors.configs import AnyVectorsConfig, Word2VecConfig
+from firth.vectors.configs import VectorsConfig, Word2VecConfig
 
 if TYPE_CHECKING:
     from firth.models.shared.model import Model
+    from firth.vectors.learners import BuildLearner
 
 
-def word2vec() -> AnyVectorsConfig:
+def word2vec() -> VectorsConfig:
     """CBOW with negative sampling."""
     return Word2VecConfig()
 
 
-def word2vec_skipgram() -> AnyVectorsConfig:
+def word2vec_skipgram() -> VectorsConfig:
     """Skip-gram with negative sampling."""
     return Word2VecConfig(architecture="skipgram")
 
 
-RECIPES: dict[str, Callable[[], AnyVectorsConfig]] = {
+RECIPES: dict[str, Callable[[], VectorsConfig]] = {
     "word2vec": word2vec,
     "word2vec-skipgram": word2vec_skipgram,
 }
@@ -38,12 +39,21 @@ def _is_vectors(path: Path) -> bool:
     return path.is_file() and path.suffix not in (".hdf5", ".h5")
 
 
+def _learner() -> "BuildLearner":
+    from firth.vectors.learners import WordLearner
+
+    return WordLearner.build
+
+
 SPEC = ModelSpec(
     name="word2vec",
     recipes=RECIPES,
+    suggested={"words": "word2vec"},
     load=_load,
     vectors=Word2VecConfig,
+    vectors_learner=_learner,
     tokens=("words",),
     is_table=True,
+    abilities=("nearest", "analogy"),
     recognizes=_is_vectors,
 )

@@ -12,16 +12,16 @@ from firth.core.registry import ObjectiveConfig, RunConfig, TrainingConfig
 class TwoStreamConfig(Config):
     """A two-stream Transformer with relative positions (Yang et al. 2019)."""
 
-    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 32000
-    hidden_dim: Width = 768
-    num_layers: Layers = 12
-    num_heads: Width = 12
-    ffn_dim: Width = 3072
+    vocab_size: Annotated[int, Field(gt=5, le=MAX_VOCAB)] = 32000  # set from the corpus
+    hidden_dim: Width = 768  # width of the layers
+    num_layers: Layers = 12  # number of layers
+    num_heads: Width = 12  # attention heads of a layer
+    ffn_dim: Width = 3072  # width of the feed-forward layers
     max_positions: Positions = 512  # longer texts go through in windows; the model itself has no limit
-    dropout_prob: Probability = 0.1
-    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"
-    norm_eps: Annotated[float, Field(gt=0)] = 1e-12
-    init_std: Annotated[float, Field(gt=0)] = 0.02
+    dropout_prob: Probability = 0.1  # dropout of layers
+    activation: Literal["gelu", "gelu_tanh", "relu"] = "gelu"  # of feed-forward layers
+    norm_eps: Annotated[float, Field(gt=0)] = 1e-12  # added to the variance in norms
+    init_std: Annotated[float, Field(gt=0)] = 0.02  # standard deviation of the initial weights
 
     @model_validator(mode="after")
     def _heads_divide(self) -> "TwoStreamConfig":
@@ -35,11 +35,11 @@ class TwoStreamConfig(Config):
 class PermutedOrderConfig(ObjectiveConfig):
     """Tokens predicted in a random order (XLNet, Yang et al. 2019)."""
 
-    kind: Literal["permuted_order"] = "permuted_order"
-    seq_len: Annotated[int, Field(ge=8)] = 128
+    kind: Literal["permuted_order"] = "permuted_order"  # what is learned
+    seq_len: Annotated[int, Field(ge=8)] = 128  # tokens of a row
     predict_one_in: Annotated[int, Field(ge=2)] = 6  # one token in so many is predicted
-    max_span_len: Annotated[int, Field(ge=1)] = 5
-    memory_len: Annotated[int, Field(ge=0)] = 64
+    max_span_len: Annotated[int, Field(ge=1)] = 5  # tokens that are predicted one after the other
+    memory_len: Annotated[int, Field(ge=0)] = 64  # tokens of the text before that are remembered
     bidirectional_data: bool = True  # every second lane reads its text backward
 
 

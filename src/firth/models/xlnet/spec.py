@@ -28,6 +28,7 @@ def _load(folder: Path) -> "Model":
 SPEC = ModelSpec(
     name="xlnet",
     recipes=RECIPES,
+    in_transformers=True,
     pretraining=_pretraining,
     load=_load,
     network=TwoStreamConfig,
@@ -35,7 +36,6 @@ SPEC = ModelSpec(
     tokens=("wordpiece", "unigram"),
     model_types=("xlnet",),
     continues="xlnet-mini",
-    is_transformer=True,
-    carries_state=True,
-    can_fill=True,
+    tuned_whole=True,
+    abilities=("fill", "attention"),
 )

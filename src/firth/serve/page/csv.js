@@ -1,4 +1,5 @@
-/** Tables as text: commas, tabs or semicolons between cells, quotes as in RFC 4180. */
+/** Tables as text: commas, tabs or semicolons between cells, quotes as in RFC 4180; with tabs a quote is a character like any other,
+ *  as in every command of Firth. */
 
 const SEPARATORS = [",", "\t", ";"];
 
@@ -14,7 +15,7 @@ export function parseTable(text) {
       if (letter === '"' && clean[at + 1] === '"') row[row.length - 1] += clean[(at += 1)];
       else if (letter === '"') quoted = false;
       else row[row.length - 1] += letter;
-    } else if (letter === '"' && row.at(-1) === "") quoted = true;
+    } else if (letter === '"' && row.at(-1) === "" && separator !== "\t") quoted = true;
     else if (letter === separator) row.push("");
     else if (letter === "\n") rows.push([""]);
     else if (letter !== "\r") row[row.length - 1] += letter;
@@ -30,12 +31,14 @@ function findSeparator(text) {
 }
 
 const quote = (cell, separator) =>
-  cell.includes(separator) || /["\n\r]/u.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  separator === "\t"
+    ? cell.replace(/[\t\r\n]+/gu, " ")
+    : cell.includes(separator) || /["\n\r]/u.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 
 export const writeTable = (rows, separator) =>
   `${rows.map((row) => row.map((cell) => quote(String(cell), separator)).join(separator)).join("\n")}\n`;
 
-const NAMED = /^(text|texts|sentence|review|content|message|title|文本|内容|评论|句子|正文)$/iu;
+const NAMED = /^(text|texts|sentence|review|content|body|message|title|文本|内容|评论|句子|正文)$/iu;
 
 /** { header, rows, column }: whether the first row names columns, and which one has the texts: by its name, else the longest. */
 export function findTexts(rows) {

@@ -18,7 +18,7 @@ export class Form {
     this.element = make(
       "form",
       { class: "question", novalidate: true },
-      make("div", { class: "fields" }, first),
+      first.length > 0 && make("div", { class: "fields" }, first),
       more.length > 0 && folded(more),
       make("div", { class: "go" }, this.button),
     );
@@ -82,6 +82,15 @@ export class Form {
   values() {
     const shown = this.fields.filter((field) => !field.box.hidden);
     return Object.fromEntries(shown.map((field) => [field.name, valueOf(field)]));
+  }
+
+  /** A file in place of the one that is asked; one that is chosen takes its place again. */
+  give(name, file) {
+    const field = this.field(name);
+    field.input.value = "";
+    field.given = file;
+    field.touched = true;
+    say(field.box.querySelector(".file-name"), "form.file", { name: file.name });
   }
 
   /** Puts values in as if typed; names that the form does not have are passed over. */

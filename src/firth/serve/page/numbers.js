@@ -5,7 +5,7 @@ import { language } from "./i18n.js";
 const SMALL = 0.0005;
 
 /** A probability: 12.3 %. */
-export const percent = (share) => (share > 0 && share < SMALL ? "<0.1 %" : `${(100 * share).toFixed(1)} %`);
+export const percent = (share) => (share > 0 && share < SMALL ? "<0.1\u00a0%" : `${(100 * share).toFixed(1)}\u00a0%`);
 
 /** A cosine or a log probability; a true minus sign. */
 export const decimal = (value, digits = 3) => value.toFixed(digits).replace("-", "−");
@@ -22,10 +22,10 @@ const COUNTS = {
   ],
 };
 
-/** 1234567 as 1.23M, in Chinese as 123 万. */
+/** 1920 as 1,920; 1234567 as 1.23M, in Chinese as 123 万. */
 export function count(number) {
   const [size, unit] = COUNTS[language()].find(([least]) => number >= Math.max(least, 1e4)) ?? [1, ""];
-  return size === 1 ? String(number) : `${+(number / size).toPrecision(3)}${unit}`;
+  return size === 1 ? number.toLocaleString("en") : `${+(number / size).toPrecision(3)}${unit}`;
 }
 
 /** 1234567 bytes as 1.2 MB. */

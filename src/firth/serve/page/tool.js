@@ -3,7 +3,7 @@
  *  A tool is described as data:
  *  { id, ability, route, title, lead, button, hint, fields, slow,
  *    body(values, model), library(values, model), ready(values, model), show(answer, values, tool), setup(tool) }
- *  `route` may be a function of the model; `body` may give a file, which is sent as it is, or null where one is missing.
+ *  `route` may be a function of the model and the values; `body` may give a file, which is sent as it is, or null where one is missing.
  *  `show` fills tool.output; what it returns stands below, for a further answer. Answers follow what is typed, except where
  *  a tool is `slow`. Nothing is asked before `ready` (by default: no text is empty). */
 
@@ -43,7 +43,8 @@ export class Tool {
   }
 
   #showHint() {
-    this.output.replaceChildren(make("p", { class: "hint", say: this.spec.hint }));
+    const said = typeof this.spec.hint === "function" ? this.spec.hint(this.model) : this.spec.hint;
+    this.output.replaceChildren(make("p", { class: "hint", say: said }));
   }
 
   /** The example is asked as soon as the tool is seen. */
@@ -97,7 +98,7 @@ export class Tool {
       return;
     }
     const wanted = this.spec.route;
-    const [route, body] = this.#addressed(typeof wanted === "function" ? wanted(this.model) : wanted, given);
+    const [route, body] = this.#addressed(typeof wanted === "function" ? wanted(this.model, values) : wanted, given);
     this.#setBusy(true);
     if (!example) this.onanswer(this.spec.id, given instanceof Blob ? {} : values);
     try {
@@ -152,7 +153,7 @@ export class Tool {
   /** Which model is asked stands in the body, or beside a file in the address. */
   #addressed(route, body) {
     if (!(body instanceof Blob)) return [route, { ...body, model: this.model.name }];
-    return [`${route}?model=${encodeURIComponent(this.model.name)}`, body];
+    return [`${route}${route.includes("?") ? "&" : "?"}model=${encodeURIComponent(this.model.name)}`, body];
   }
 
   /** On a small screen the answer may appear below what is seen. */

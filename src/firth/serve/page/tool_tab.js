@@ -76,6 +76,7 @@ function factsOf(model) {
     model.recipe && !model.task && make("span", {}, model.recipe),
     make("span", { say: kindName(model.kind) }),
     model.languages?.length === 2 && make("span", {}, model.languages.join(" → ")),
+    model.documents && make("span", { say: ["model.documents", { count: () => count(model.documents) }] }),
     model.dim && make("span", { say: ["model.dim", { dim: model.dim }] }),
     model.parameters && make("span", { say: ["model.parameters", { count: () => count(model.parameters) }] }),
   ];

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from firth.core.config import Config, Layers, Positive, Probability
+from firth.core.registry import Precision
 from firth.data.sentences import Form
-from firth.nn.sentences import POOLINGS
+from firth.nn.arrays import POOLS
 
 LossName = Literal["auto", "ranking", "cosine", "cosent", "softmax", "simcse", "tsdae", "sif"]
 FORMS: dict[str, tuple[str, ...]] = {
@@ -40,7 +41,7 @@ class EmbedConfig(Config):
     )
 
     # how a text is read
-    pooling: str = "auto"  # those of sentence-transformers; auto: as the base's modules say, or mean
+    pool: str = "auto"  # how the vectors of tokens become one of the text; auto: as the base's modules say, or mean
     normalize: bool = True  # vectors of length 1
     max_len: Annotated[int, Field(ge=4)] = 128  # tokens
     prompts: dict[str, str] = Field(default_factory=dict)  # written before texts, such as {"query": "query: "}
@@ -53,24 +54,29 @@ class EmbedConfig(Config):
     sif_components: Annotated[int, Field(ge=0, le=20)] = 1  # common directions that are taken out
 
     # training
-    batch_size: Positive = 64
+    batch_size: Positive = 64  # examples of a step
     max_batch_tokens: Positive = (
         8192  # read at a time; larger batches are read twice (cached gradients), the result is the same
     )
     learning_rate: Annotated[float, Field(gt=0)] | None = None  # none: by the base
     epochs: Annotated[int, Field(gt=0, le=1000)] | None = None  # none: 1 to 5, fewer for more examples
-    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of the steps in which the rate rises
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01  # of the weights, at each step
     metric: str | None = None  # the dev score that decides; none: spearman of scores, accuracy of pairs
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    device: str = "cpu"
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0  # same seed, same result
+    device: str = "cpu"  # cpu, cuda, cuda:1
+    precision: Precision = (
+        "auto"  # of the base's matrix products while it learns; auto: bfloat16 where the machine has units for it
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> "EmbedConfig":
-        if self.pooling != "auto" and self.pooling not in POOLINGS:
-            raise ValueError(f"pooling: choose auto, {', '.join(POOLINGS)}")
+        if self.precision == "float16":  # its small gradients would need factors that only the loop of pre-training has
+            raise ValueError("precision: float16 is for pre-training and images, use bfloat16 or float32")
+        if self.pool != "auto" and self.pool not in POOLS:
+            raise ValueError(f"pool: choose auto, {', '.join(POOLS)}")
         if len(set(self.widths)) != len(self.widths):
-            raise ValueError("widths: one of them stands there twice")
+            raise ValueError("widths: one of them is given twice")
         if self.form is not None and self.loss != "auto" and self.form not in FORMS[self.loss]:
             raise ValueError(f"loss={self.loss} learns from {' or '.join(FORMS[self.loss])}, not from {self.form}")
         if self.negatives != "none" and self.loss not in ("auto", "ranking"):

@@ -6,21 +6,19 @@ import torch
 from torch import nn
 
 from firth.core.errors import SAME_COMMAND, FirthError
+from firth.core.record import CorpusRecord, RunRecord, versions
 from firth.core.registry import TrainingConfig
-from firth.core.run import CorpusRecord, Run, RunRecord, versions
+from firth.core.run import Run
 from firth.core.types import Progress, TextReader
 from firth.data.labelled import Columns
 from firth.data.sentences import NLI, SentenceData, read_sentence_data
-from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.model import Model, load_model
-from firth.models.shared.published import save_encoder
 from firth.models.shared.sentences import SentenceConfig, SentenceModules
-from firth.models.shared.static import StaticModel
-from firth.models.shared.token_table import TokenTableModel, apply_sif, table_of_words
 from firth.nn.sentences import Normalize
 from firth.reports.page import write_report
 from firth.tasks.data import Reading
 from firth.tasks.embed.config import FORMS, EmbedConfig
+from firth.tasks.embed.scoring import prompts_of
 from firth.tasks.embed.training import (
     EmbedTraining,
     SentenceDecoder,
@@ -30,13 +28,13 @@ from firth.tasks.embed.training import (
 )
 from firth.tasks.run import Source, model_checksums
 from firth.training.checkpoints import learning
-from firth.training.loop import Loop
-from firth.training.ranks import Ranks, rank_folder
+from firth.training.loop import Loop, choose_precision
+from firth.training.ranks import Ranks, code_hash, rank_folder
 
 _RATES = ((192, 5e-4), (256, 2e-4), (383, 1e-4))  # up to a width; the published rate above
-_RATE, _TABLE_RATE = 3e-5, 1e-2
+_RATE = 3e-5
 _READ = 30_000  # examples that a training reads at least, in at most five epochs
-_USUAL = {"text": "simcse", "pairs": "ranking", "triplets": "ranking", "scores": "cosent", "nli": "ranking"}
+_USUAL = {"pairs": "ranking", "triplets": "ranking", "scores": "cosent", "nli": "ranking"}
 
 
 def read_data(path: Path, config: EmbedConfig, reading: Reading, learning: bool = True) -> SentenceData:
@@ -61,7 +59,7 @@ def describe_data(path: Path, config: EmbedConfig, reading: Reading, dev: Path |
 def choose_loss(config: EmbedConfig, data: SentenceData, base: Model) -> str:
     """The loss that was asked for, or the usual one of what there is to learn from."""
     if config.loss == "auto":
-        return "sif" if data.form == "text" and isinstance(base, StaticModel) else _USUAL[data.form]
+        return base.text_loss if data.form == "text" else _USUAL[data.form]
     if data.form not in FORMS[config.loss]:
         raise FirthError(f"loss={config.loss} learns from {' or '.join(FORMS[config.loss])}, and these are {data.form}")
     return config.loss
@@ -72,44 +70,31 @@ def all_texts(data: SentenceData) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def build_base(config: EmbedConfig, base: Model, data: SentenceData, where: str, loss: str) -> Model:
-    """An encoder or a table of tokens; word vectors become such a table, weighted by SIF."""
-    if isinstance(base, StaticModel):
-        texts = all_texts(data)
-        table = table_of_words(base, texts, config.normalize)
-        apply_sif(table, texts, config.sif_a, config.sif_components)
-        return table
-    if not isinstance(base, EncoderModel | TokenTableModel):
-        raise FirthError(
-            f"{where}: sentence vectors are learned on encoders such as BERT and on word vectors, not on this model ({base.kind})"
-        )
-    if loss == "sif":
-        if not isinstance(base, TokenTableModel):
-            raise FirthError(
-                f"{where}: sif weights word vectors, and this is no table of words ({base.kind}); choose another loss"
-            )
-        apply_sif(base, all_texts(data), config.sif_a, config.sif_components)
-    return base
+def build_base(config: EmbedConfig, base: Model, data: SentenceData, loss: str) -> Model:
+    """What learns: the base, or the table that word vectors become, which is weighted by SIF."""
+    learner = base.sentence_base(lambda: all_texts(data), config.normalize)
+    if loss == "sif" or learner is not base:
+        learner.weigh_words(all_texts(data), config.sif_a, config.sif_components)
+    return learner
 
 
 def build_modules(config: EmbedConfig, base: Model) -> SentenceModules:
     """The base's own modules, or pooling and length 1, with what the settings say."""
-    if base.sentence is not None and config.pooling == "auto":
+    if base.sentence is not None and config.pool == "auto":
         known = base.sentence.modules
         prompts = {**known.config.prompts, **config.prompts}
         return SentenceModules(
             known.config.replace(prompts=prompts, network="", **_length(known.config, config, base)), known.tail
         )
-    pooling = ("mean",) if config.pooling == "auto" else (config.pooling,)
+    pool = ("mean",) if config.pool == "auto" else (config.pool,)
     tail = nn.Sequential(*([Normalize()] if config.normalize else []))
-    return SentenceModules(
-        SentenceConfig(pooling=pooling, max_len=_fitting(config, base), prompts=config.prompts), tail
-    )
+    return SentenceModules(SentenceConfig(pool=pool, max_len=_fitting(config, base), prompts=config.prompts), tail)
 
 
 def _fitting(config: EmbedConfig, base: Model) -> int:
     """Tokens of a text, no more than the base has positions for."""
-    return min(config.max_len, base.max_positions) if isinstance(base, EncoderModel) else config.max_len
+    most = base.reader().max_len
+    return config.max_len if most is None else min(config.max_len, most)
 
 
 def _length(known: SentenceConfig, config: EmbedConfig, base: Model) -> dict[str, object]:
@@ -140,13 +125,13 @@ def build_network(config: EmbedConfig, loss: str, base: Model, reader: TextReade
         prob = max(0.1, float(getattr(getattr(base, "config", None), "dropout_prob", 0.0)))
     own = prob is not None and isinstance(reader.module, nn.Module) and set_dropout(reader.module, prob)
     network = SentenceNetwork(reader, modules, 0.0 if own or prob is None else prob)
+    if base.spec.tuned_whole:
+        network.precision = choose_precision(config.precision, config.device)
+    network.device = config.device
     if loss == "softmax":
         network.head = nn.Linear(3 * width, len(NLI))
     if loss == "tsdae":
-        if not isinstance(base, EncoderModel | TokenTableModel):
-            raise FirthError("tsdae needs a base with a table of tokens: choose an encoder such as BERT")
-        table = base.network.tokens if isinstance(base, TokenTableModel) else base.encoder.embeddings.tokens
-        network.head = SentenceDecoder(table, width, config.decoder_layers, config.max_len)
+        network.head = SentenceDecoder(base.token_embedding(), width, config.decoder_layers, config.max_len)
     return network
 
 
@@ -155,7 +140,7 @@ def usual_settings(config: EmbedConfig, base: Model, num_examples: int) -> Embed
     rate = next((rate for dim, rate in _RATES if base.dim <= dim), _RATE)
     changes: dict[str, object] = {}
     if config.learning_rate is None:
-        changes["learning_rate"] = _TABLE_RATE if isinstance(base, TokenTableModel) else rate
+        changes["learning_rate"] = base.sentence_rate or rate
     if config.epochs is None:
         changes["epochs"] = max(1, min(5, round(_READ / max(num_examples, 1))))
     return config.replace(**changes)
@@ -185,9 +170,10 @@ def _start_embed(config: EmbedConfig, source: Source, out: Path, overwrite: bool
     loaded = load_model(Path(source.base))
     loss = choose_loss(config, data, loaded)
     config = usual_settings(config.replace(form=data.form, loss=loss), loaded, len(training_examples(data, loss)))
+    base = build_base(config, loaded, data, loss)
     record = RunRecord(
         kind="embed",
-        model="model2vec" if isinstance(loaded, StaticModel) else loaded.spec_name,
+        model=base.spec_name,
         recipe="embed",
         versions=versions(),
         config=config.model_dump(mode="json"),
@@ -197,7 +183,8 @@ def _start_embed(config: EmbedConfig, source: Source, out: Path, overwrite: bool
         base=str(Path(source.base).absolute()),
         made_from=source.fingerprints(),
     )
-    base = build_base(config, loaded, data, source.base, loss)
+    facts = {"settings": config.model_dump_json(), "data": source.fingerprints().model_dump_json()}
+    Ranks().require_same({"code": code_hash(), **facts})
     network = build_network(config, loss, base, base.reader())
     run = None if overwrite else Run.find(out)
     if run is None or run.record.replace(versions=record.versions) != record:
@@ -217,8 +204,9 @@ def _train(
     progress: Progress | None,
 ) -> Run:
     if config.negatives != "none":
+        prompts = prompts_of(data.form, network.modules_read.config)
         found = mine_negatives(
-            training_examples(data, loss), config.negatives, config.num_negatives, config.margin, base.encode
+            training_examples(data, loss), config.negatives, config.num_negatives, config.margin, base.encode, prompts
         )
         data = SentenceData("triplets", found)
     if loss == "sif":
@@ -231,7 +219,7 @@ def _train(
         loop.run(trainable.steps, "the same command")
         trainable.take_best()
         scores, seconds, steps, tokens = trainable.best or {}, loop.seconds, loop.step, loop.tokens
-    save_sentences(run.folder, base, network.modules_read)
+    base.save_sentences(run.folder, network.modules_read)
     size = sum(parameter.numel() for part in (network.reader_module, network.tail) for parameter in part.parameters())
     changes = {"metrics": scores, "seconds": seconds, "steps": steps, "tokens": tokens, "parameters": size}
     run.change(uses=["encode {name} texts.txt --out vectors.npy", "evaluate {name} --data pairs.tsv"], **changes)
@@ -256,15 +244,3 @@ def _training(config: EmbedConfig, steps: int) -> TrainingConfig:
         seed=config.seed,
         device=config.device,
     )
-
-
-def save_sentences(folder: Path, base: Model, modules: SentenceModules) -> None:
-    """The base as its ecosystem reads it, and the files of sentence-transformers."""
-    if isinstance(base, TokenTableModel):
-        base.save(folder)
-        return
-    assert isinstance(base, EncoderModel)
-    heads = {} if base.pooler is None else {"pooler": dict(base.pooler.state_dict())}
-    save_encoder(folder, base.config, dict(base.encoder.state_dict()), heads, base.pieces.pad_id or 0)
-    base.pieces.save(folder)
-    modules.save(folder, base.dim)

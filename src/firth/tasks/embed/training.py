@@ -9,25 +9,33 @@ N tokens end to end, S texts, D hidden size, E width of the vectors, B examples,
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.types import Batch, Floats, Ints, Losses, TextReader, cut_batches, hashed, uniform
+from firth.core.registry import Precision
+from firth.core.types import Batch, Floats, Ints, Losses, TextReader, batches_by_length, hashed, uniform, unit_rows
 from firth.data.sentences import CONTRADICTION, ENTAILMENT, NLI, SentenceData, SentenceExample
-from firth.models.shared.sentences import SentenceModules, framed, last_hidden, text_rows
+from firth.models.shared.sentences import (
+    SentenceModules,
+    framed,
+    last_hidden,
+    num_unpooled,
+    text_rows,
+)
 from firth.nn.layers import dropout
 from firth.nn.sentences import pool_sequences
-from firth.retrieval.exact import best_places, unit_rows
+from firth.retrieval.exact import best_places
 from firth.retrieval.words import Bm25
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
-from firth.tasks.embed.scoring import Encode, score_examples
+from firth.tasks.embed.scoring import Encode, encode_with, prompts_of, score_examples
+from firth.training.loop import precision_context
 from firth.training.ranks import process_count
 
 _EMBED = 0xE3BD
@@ -40,31 +48,36 @@ class SentenceNetwork(nn.Module):
         """``dropout_prob`` is for bases that have no dropout of their own: it falls on their tokens' vectors."""
         super().__init__()
         self.reader, self.modules_read = reader, modules
-        self.reader_module, self.tail = reader.module, modules.tail
+        self.reader_module, self.tail = reader.module, modules.learning
         self.dropout_prob = dropout_prob
+        self.precision: Precision = "float32"  # of the base's products while it learns
+        self.device = "cpu"
         self.head: nn.Module | None = None  # a classifier or a decoder
         if not isinstance(self.reader_module, nn.Module):
             raise FirthError(f"this base ({reader.kind}) does not learn: choose another --base")
 
-    def vectors(self, rows: Sequence[Ints], max_tokens: int) -> torch.Tensor:
-        """[S, E] in the order of the rows, which are read in parts of so many tokens."""
-        lens = np.asarray([len(row) for row in rows])
-        order = np.argsort(lens, kind="stable")
-        borders = cut_batches(lens[order], max_tokens, padded=not self.reader_module.can_pack).tolist()
-        parts = [order[first:last].tolist() for first, last in pairwise(borders)]
+    def vectors(self, rows: Sequence[Ints], max_tokens: int, unpooled: Sequence[int] | None = None) -> torch.Tensor:
+        """[S, E] in the order of the rows, which are read in parts of so many tokens; ``unpooled``: how many tokens of each
+        row are not pooled."""
+        skips = [0] * len(rows) if unpooled is None else unpooled
+        lens = [len(row) for row in rows]
+        parts = [*batches_by_length(lens, max_tokens, padded=not self.reader_module.can_pack)]
         learns = torch.is_grad_enabled() and len(parts) > 1
         found = []
         for part in parts:
-            some = [rows[number] for number in part]
-            found.append(checkpoint(self._read, some, use_reentrant=False) if learns else self._read(some))
-        return torch.cat(found)[torch.from_numpy(np.argsort(order, kind="stable"))]
+            some, skip = [rows[number] for number in part.tolist()], [skips[number] for number in part.tolist()]
+            found.append(checkpoint(self._read, some, skip, use_reentrant=False) if learns else self._read(some, skip))
+        back = torch.from_numpy(np.argsort(np.concatenate(parts), kind="stable"))
+        return torch.cat(found)[back.to(found[0].device)]
 
-    def _read(self, rows: Sequence[Ints]) -> torch.Tensor:
-        hidden_ND, lens = last_hidden(self.reader, rows)
-        hidden_ND = dropout(hidden_ND, self.dropout_prob, self.training)
+    def _read(self, rows: Sequence[Ints], skips: Sequence[int]) -> torch.Tensor:
+        learns = self.training and torch.is_grad_enabled()
+        with precision_context(self.precision if learns else "float32", self.device):
+            hidden_ND, lens = last_hidden(self.reader, rows)
+        hidden_ND = dropout(hidden_ND.float(), self.dropout_prob, self.training)
         config = self.modules_read.config
-        modes = ("mean",) if config.static else config.pooling
-        found: torch.Tensor = self.tail(pool_sequences(hidden_ND, lens, modes))
+        pools = ("mean",) if config.static else config.pool
+        found: torch.Tensor = self.tail(pool_sequences(hidden_ND, lens, pools, skips))
         return found
 
 
@@ -87,15 +100,14 @@ class SentenceDecoder(nn.Module):
     def loss(self, vectors_SE: torch.Tensor, targets: Sequence[Ints]) -> torch.Tensor:
         """-log p of all tokens of the texts, summed."""
         table: nn.Embedding = self.__dict__["table"]
-        longest = max(len(row) for row in targets)
-        ids_ST = torch.zeros(len(targets), longest, dtype=torch.long)
-        mask_ST = torch.zeros(len(targets), longest, dtype=torch.bool)
-        for number, row in enumerate(targets):
-            ids_ST[number, : len(row)] = torch.from_numpy(row)
-            mask_ST[number, : len(row)] = True
+        lens, device = [len(row) for row in targets], vectors_SE.device
+        longest = max(lens)
+        padded, there = np.zeros((len(lens), longest), np.int64), np.arange(longest) < np.asarray(lens)[:, None]
+        padded[there] = np.concatenate(targets)
+        ids_ST, mask_ST = torch.from_numpy(padded).to(device), torch.from_numpy(there).to(device)
         read_STD = torch.cat((self.first(vectors_SE)[:, None], table(ids_ST[:, :-1])), 1)
-        read_STD = read_STD + self.positions(torch.arange(longest))
-        causal = nn.Transformer.generate_square_subsequent_mask(longest)
+        read_STD = read_STD + self.positions(torch.arange(longest, device=device))
+        causal = nn.Transformer.generate_square_subsequent_mask(longest, device=device)
         hidden_STD = self.norm(self.blocks(read_STD, mask=causal, is_causal=True))
         scores_NV = hidden_STD[mask_ST] @ table.weight.T
         return functional.cross_entropy(scores_NV, ids_ST[mask_ST], reduction="sum")
@@ -118,6 +130,19 @@ def training_examples(data: SentenceData, loss: str) -> list[SentenceExample]:
     ]
 
 
+def also_right(first_B: Ints, second_C: Ints, own: bool) -> NDArray[np.bool_]:
+    """[B, C]: whether another candidate than the b-th is right for the b-th anchor, too: a text that belongs to this anchor in
+    any row, or (``own``) the anchor's own text. The first B candidates belong to the anchors, by their numbers."""
+    size = len(first_B)
+    same_anchor_BB = first_B[:, None] == first_B[None, :]
+    right_BC = second_C[:size, None] == second_C[None, :]
+    found = (same_anchor_BB.astype(np.float32) @ right_BC.astype(np.float32)) > 0
+    if own:
+        found |= second_C[None, :] == first_B[:, None]
+    found[np.arange(size), np.arange(size)] = False
+    return np.asarray(found, np.bool_)
+
+
 class EmbedTraining:
     """A ``Trainable``: sentence vectors on training examples, tested on dev examples."""
 
@@ -130,6 +155,12 @@ class EmbedTraining:
         self.weights: Mapping[str, float] = {}
         self.rate_factors: Mapping[str, float] = {}
         self.examples = training_examples(data, loss)
+        self.prompts = prompts_of(data.form, network.modules_read.config)
+        read = network.modules_read.config.replace(max_len=config.max_len)
+        if loss == "tsdae":  # what has no tokens cannot be written again
+            room = network.reader.frame.size(False)
+            rows = text_rows(network.reader, read, [one.text for one in self.examples])
+            self.examples = [one for one, row in zip(self.examples, rows, strict=True) if len(row) > room]
         if not self.examples:
             raise FirthError(f"no example that loss={loss} could learn from: choose another loss or check the labels")
         self.texts: dict[str, int] = {}
@@ -137,11 +168,18 @@ class EmbedTraining:
             for text in (one.text, one.second, *one.negatives):
                 if text is not None:
                     self.texts.setdefault(text, len(self.texts))
-        read = network.modules_read.config.replace(max_len=config.max_len)
-        self.rows = text_rows(network.reader, read, list(self.texts))
+        self.rows = self._rows(list(self.texts), self.prompts[0])  # of all texts as first ones, ...
+        alike = self.prompts[0] == self.prompts[1]
+        self.other_rows = self.rows if alike else self._rows(list(self.texts), self.prompts[1])  # ... and as others
+        self.unpooled = [num_unpooled(network.reader, read, prompt) for prompt in self.prompts]
         self.order = self._shuffled(config.epochs)
         self.best: dict[str, float] | None = None
         self.best_weights: dict[str, torch.Tensor] = {}
+
+    def _rows(self, texts: Sequence[str], prompt: str) -> list[Ints]:
+        """The tokens of texts with a prompt before them."""
+        read = self.network.modules_read.config.replace(max_len=self.config.max_len)
+        return text_rows(self.network.reader, read, [prompt + text for text in texts])
 
     def _shuffled(self, epochs: int) -> list[Ints]:
         """The examples of each batch, every epoch in another order."""
@@ -173,22 +211,26 @@ class EmbedTraining:
             arrays["scores"] = np.asarray([one.label for one in chosen], np.float32)
         if self.kind == "softmax":
             arrays["classes"] = np.asarray([NLI.index(str(one.label)) for one in chosen])
-        tokens = sum(len(self.rows[text]) for text in (*first, *second, *others))
+        tokens = sum(len(self.rows[text]) for text in first)
+        tokens += sum(len(self.other_rows[text]) for text in (*second, *others))
         return Batch(arrays, {"embed": len(chosen)}, tokens)
 
     def _deleted(self, number: int, chosen: Sequence[SentenceExample]) -> Batch:
         """Texts, and the same without most of their words."""
         reader, targets, sources = self.network.reader, [], []
+        lowercase, prompt = self.network.modules_read.config.lowercase, self.prompts[0]
+        before = reader.tokenize(prompt.lower() if lowercase else prompt).ids
+        room = max(1, self.config.max_len - reader.frame.size(False) - len(before))
         for place, one in enumerate(chosen):
-            found = reader.tokenize(one.text)
-            ids = found.ids[: self.config.max_len - reader.frame.size(False)]
+            found = reader.tokenize(one.text.lower() if lowercase else one.text)
+            ids = found.ids[:room]
             words = found.words[: len(ids)]
             drawn = uniform(self.config.seed, _EMBED, 1, number, place, words.clip(min=0))
             stays = drawn >= self.config.delete_prob
             if not stays.any():
                 stays = drawn == drawn.max()
             targets.append(ids)
-            sources.append(framed(reader.frame, ids[stays]))
+            sources.append(framed(reader.frame, np.concatenate((before, ids[stays]))))
         arrays = {
             "sources": np.concatenate(sources),
             "source_lens": np.asarray([len(row) for row in sources]),
@@ -206,11 +248,14 @@ class EmbedTraining:
                 _split(batch.arrays[f"{name}s"], batch.arrays[f"{name}_lens"]) for name in ("source", "target")
             )
             assert isinstance(network.head, SentenceDecoder)
-            return Losses({"embed": network.head.loss(network.vectors(sources, config.max_batch_tokens), targets)})
+            skips = [self.unpooled[0]] * len(sources)
+            vectors = network.vectors(sources, config.max_batch_tokens, skips)
+            return Losses({"embed": network.head.loss(vectors, targets)})
         first, second = batch.arrays["first"].tolist(), batch.arrays["second"].tolist()
-        rows = [self.rows[number] for number in (*first, *second)]
+        rows = [self.rows[number] for number in first] + [self.other_rows[number] for number in second]
+        skips = [self.unpooled[0]] * len(first) + [self.unpooled[1]] * len(second)
         found = over_widths(
-            network.vectors(rows, config.max_batch_tokens),
+            network.vectors(rows, config.max_batch_tokens, skips),
             config.widths,
             lambda some: self._one(some, batch, len(first)),
         )
@@ -219,12 +264,8 @@ class EmbedTraining:
     def _one(self, vectors_SE: torch.Tensor, batch: Batch, size: int) -> torch.Tensor:
         first, second = vectors_SE[:size], vectors_SE[size:]
         if self.kind in ("ranking", "simcse"):
-            texts_C = torch.from_numpy(batch.arrays["second"])
-            same_BC = texts_C[None, :] == texts_C[:size, None]
-            if self.kind == "ranking":  # nor is an anchor its own negative
-                same_BC |= texts_C[None, :] == torch.from_numpy(batch.arrays["first"])[:, None]
-            same_BC[torch.arange(size), torch.arange(size)] = False
-            return ranking_loss(first, second, self.config.scale, same_BC)
+            same = also_right(batch.arrays["first"], batch.arrays["second"], own=self.kind == "ranking")
+            return ranking_loss(first, second, self.config.scale, torch.from_numpy(same).to(first.device))
         if self.kind == "softmax":
             assert isinstance(self.network.head, nn.Linear)
             return softmax_loss(first, second, self.network.head, batch.tensors["classes"])
@@ -235,19 +276,22 @@ class EmbedTraining:
 
     # -- dev scores
 
-    def encode(self, texts: Sequence[str]) -> torch.Tensor:
-        """[S, E] by the network as it is."""
+    def encode(self, texts: Sequence[str], /, *, prompt: str | None = None) -> Floats:
+        """[S, E] by the network as it is, with a prompt by its name."""
         self.network.eval()
-        read = self.network.modules_read.config.replace(max_len=self.config.max_len)
-        rows = text_rows(self.network.reader, read, texts)
+        config = self.network.modules_read.config
+        said = config.prompt(prompt)
+        skips = [num_unpooled(self.network.reader, config, said)] * len(texts)
         with torch.inference_mode():
-            return self.network.vectors(rows, self.config.max_batch_tokens)
+            found = self.network.vectors(self._rows(texts, said), self.config.max_batch_tokens, skips)
+        vectors: Floats = found.float().cpu().numpy()
+        return vectors
 
     def evaluate(self) -> dict[str, float]:
         """The dev scores; the weights of the best are kept."""
         if self.dev is None:
             return {}
-        scores = score_examples(self.dev, lambda texts: self.encode(texts).numpy())
+        scores = score_examples(self.dev, self.encode, self.network.modules_read.config)
         name = self.config.metric or next(iter(scores))
         if name not in scores:
             raise FirthError(f"metric: '{name}' is no score of this file; choose among {', '.join(scores)}")
@@ -275,9 +319,15 @@ _BLOCK = 256
 
 
 def mine_negatives(
-    examples: Sequence[SentenceExample], kind: str, num: int, margin: float, encode: Encode
+    examples: Sequence[SentenceExample],
+    kind: str,
+    num: int,
+    margin: float,
+    encode: Encode,
+    prompts: tuple[str | None, str | None] = (None, None),
 ) -> list[SentenceExample]:
-    """The examples with so many negatives more, found among the second texts by the ``model`` or by ``bm25``."""
+    """The examples with so many negatives more, found among the second texts by the ``model`` or by ``bm25``; ``prompts``: of
+    the first texts and of the second."""
     pool = list(dict.fromkeys(one.second or "" for one in examples))
     place = {text: number for number, text in enumerate(pool)}
     right: dict[str, set[int]] = {}
@@ -286,14 +336,14 @@ def mine_negatives(
     anchors = list(right)
     found: dict[str, tuple[str, ...]] = {}
     words = Bm25(pool) if kind == "bm25" else None
-    rows = None if words is not None else unit_rows(encode(pool))
+    rows = None if words is not None else unit_rows(encode_with(encode, pool, prompts[1]))
     for start in range(0, len(anchors), _BLOCK):
         some = anchors[start : start + _BLOCK]
         if words is not None:
             scores = np.stack([words.scores(text) for text in some])
         else:
             assert rows is not None
-            scores = np.asarray(unit_rows(encode(some)) @ rows.T, np.float32)
+            scores = np.asarray(unit_rows(encode_with(encode, some, prompts[0])) @ rows.T, np.float32)
         for text, scores_N in zip(some, scores, strict=True):
             found[text] = tuple(pool[number] for number in _choose(scores_N, right[text], place.get(text), num, margin))
     return [replace(one, negatives=(*one.negatives, *found[one.text])) for one in examples]

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
+from firth.core.facts import ModelFacts
 from firth.core.files import read_json
+from firth.core.record import ScoreInterval, Scores
 from firth.core.registry import find_spec
 from firth.core.run import Run
 from firth.core.types import Prediction, TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.labelled import TextExample
 from firth.models.shared.model import Guess, Model, TextLayers, Translated
-from firth.models.shared.translation_model import score_translations
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
 from firth.tasks.write.data import WritingExample, prefixed, read_back, score_written, source_text, target_text
@@ -63,12 +64,9 @@ class WritingModel(Model):
         """What it writes is a prediction, or where it is plain text the translation."""
         return self.base._abilities() & _OF_BASE | (set() if self.config.form == "text" else {"predict"})
 
-    def describe(self) -> dict[str, object]:
-        return super().describe() | {
-            "task": None if self.config.form == "text" else self.config.form,
-            "pair": self.config.pairs,
-            "labels": list(self.config.labels),
-        }
+    def describe(self) -> ModelFacts:
+        task = None if self.config.form == "text" else self.config.form
+        return super().describe().replace(task=task, pair=self.config.pairs, labels=self.config.labels)
 
     def encode(
         self, texts: str | Sequence[str], layer: int = -1, pool: str | None = None, prompt: str | None = None
@@ -143,17 +141,20 @@ class WritingModel(Model):
     def score_examples(self, examples: Sequence[WritingExample]) -> dict[str, object]:
         """All scores, with the interval of the main one."""
         sources = [source_text(self.config, example) for example in examples]
-        return self.score_references(sources, [target_text(self.config, example) for example in examples])
+        scores, interval = self.score_references(sources, [target_text(self.config, one) for one in examples])
+        return {**scores.together(), "interval": interval.model_dump()}
 
-    def score_references(self, sources: Sequence[str], references: Sequence[str]) -> dict[str, object]:
+    def score_references(self, sources: Sequence[str], references: Sequence[str]) -> tuple[Scores, ScoreInterval]:
+        """All scores, and the interval of the main one."""
+        from firth.models.shared.translation_model import score_translations
+
         written = self.written(sources)
         scores, name, (low, high) = score_written(self.config, written, references)
-        more = score_translations(written, references) if self.config.form == "text" else {}
-        return {**scores, **more, "interval": {"metric": name, "low": low, "high": high}}
+        more = score_translations(written, references) if self.config.form == "text" else Scores()
+        return Scores({**scores, **more.metrics}, more.notes), ScoreInterval(metric=name, low=low, high=high)
 
 
-def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> dict[str, object]:
+def score_heldout(folder: Path, heldout: PairSplit, limit: int) -> Scores:
     """The scores of a run of writing on the pairs held out."""
     sources, references = (heldout.texts(side)[:limit] for side in ("source", "target"))
-    found = WritingModel.load(folder).score_references(sources, references)
-    return {name: value for name, value in found.items() if name != "interval"}
+    return WritingModel.load(folder).score_references(sources, references)[0]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from firth.core.errors import FirthError, going_on
 from firth.core.files import behind_link, move_aside, read_json, write_json, write_text
+from firth.core.record import MadeFrom
 from firth.core.registry import RunConfig, TokensConfig
-from firth.core.run import MadeFrom, Run, is_run
+from firth.core.run import Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig
@@ -59,7 +60,10 @@ def start_writing(
         behind_link(out).mkdir(parents=True, exist_ok=True)
         _prepare(data, base, out, progress)
         write_json(out / SETTINGS, data.config.model_dump())
-        return start_run(recipe, out / CORPUS, out, base, False, progress, (CORPUS, SETTINGS), made_from, score_heldout)
+        prepared = (CORPUS, SETTINGS)
+        return start_run(
+            recipe, out / CORPUS, out, base, False, progress, prepared, made_from, score_heldout, kind="write"
+        )
 
 
 def resume_writing(folder: Path, progress: Progress | None = None) -> Run:
@@ -70,7 +74,7 @@ def resume_writing(folder: Path, progress: Progress | None = None) -> Run:
 def _begun(out: Path, config: WritingConfig, recipe: RunConfig, made_from: MadeFrom) -> bool:
     """Whether this very task was begun here, with these settings and files, and not finished."""
     run = Run.find(out)
-    if run is None or run.record.finished or not (out / SETTINGS).is_file():
+    if run is None or run.record.finished or run.record.kind != "write":
         return False
     known = (read_json(out / SETTINGS), run.record.config.get("training"), run.record.config.get("objective"))
     wanted = tuple(some.model_dump(mode="json") for some in (config, recipe.training, recipe.objective))

@@ -89,7 +89,15 @@ def test_text_that_repeats_itself_gains(tmp_path: Path) -> None:
     text.write_text("\n".join(lines), encoding="utf-8")
     corpus, run = tmp_path / "corpus", tmp_path / "run"
     firth.prepare(text, corpus, tokens="words", layout="line", heldout=0.2, workers=1)
-    tiny = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "evaluations=1", "steps=40"]
+    tiny = [
+        "num_layers=1",
+        "hidden_dim=16",
+        "embedding_dim=16",
+        "seq_len=8",
+        "batch_size=4",
+        "evaluations=1",
+        "steps=40",
+    ]
     firth.pretrain(find_run_recipe("lstm-lm").override(tiny), corpus=corpus, out=run)
     found = firth.evaluate(run, cache=40)
     assert found["perplexity_token_uncached"] == pytest.approx(found["perplexity_token"], rel=0.05)

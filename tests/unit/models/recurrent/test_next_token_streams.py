@@ -21,7 +21,9 @@ def build(corpus: Corpus, num_streams: int = 3, **options: Any) -> tuple[NextTok
     config = NextTokenStreamsConfig.build({"seq_len": 6, **options}, "test")
     view = view_tokens(corpus, 1, None)
     tied = config.output != "adaptive"
-    model = Recurrent(RecurrentConfig(vocab_size=view.tokens.vocab_size, embed_dim=8, hidden_dim=8, tied=tied))
+    model = Recurrent(
+        RecurrentConfig(vocab_size=view.tokens.vocab_size, embedding_dim=8, hidden_dim=8, tied_output=tied)
+    )
     model.start(torch.Generator().manual_seed(1))
     head = build_output(config, 8, tied, view.tokens.vocab_size, view)
     objective = NextTokenStreams(config, head, view, model.zero_state(num_streams))

@@ -9,7 +9,7 @@ from firth.models.recurrent.network import Recurrent
 
 
 def build(**settings: object) -> Recurrent:
-    config = RecurrentConfig.build({"vocab_size": 20, "embed_dim": 6, "hidden_dim": 8, **settings}, "test")
+    config = RecurrentConfig.build({"vocab_size": 20, "embedding_dim": 6, "hidden_dim": 8, **settings}, "test")
     model = Recurrent(config)
     model.start(torch.Generator().manual_seed(0))
     return model

@@ -24,7 +24,7 @@ from firth.models.recurrent.objective import gradient_norms
 from firth.models.shared.pretraining import find_pretraining
 from firth.nn.softmax import TokenOutput
 
-TINY = ["num_layers=1", "hidden_dim=16", "embed_dim=16", "seq_len=8", "batch_size=4", "evaluations=1", "steps=2"]
+TINY = ["num_layers=1", "hidden_dim=16", "embedding_dim=16", "seq_len=8", "batch_size=4", "evaluations=1", "steps=2"]
 
 
 def small(name: str, *more: str) -> RunConfig:
@@ -110,13 +110,13 @@ def test_pieces_go_on_from_a_model(corpus_folder: Path, tmp_path: Path) -> None:
 
 
 def test_adaptive_and_sampled_outputs(corpus_folder: Path, tmp_path: Path) -> None:
-    for name, settings in (("adaptive", ["tied=false"]), ("sampled", ["num_noise=50"])):
+    for name, settings in (("adaptive", ["tied_output=false"]), ("sampled", ["num_noise=50"])):
         firth.pretrain(small("lstm-lm", f"output={name}", *settings), corpus=corpus_folder, out=tmp_path / name)
         model = firth.load(tmp_path / name)
         assert isinstance(model, RecurrentModel)
         log_probs, _ = model.stepper().prefill(torch.tensor([[model.eos_id]]))
         assert float(log_probs.detach().exp().sum()) == pytest.approx(1, abs=1e-4)
-    with pytest.raises(FirthError, match=r"set model.tied=false"):
+    with pytest.raises(FirthError, match=r"set model.tied_output=false"):
         small("lstm-lm", "output=adaptive")
     with pytest.raises(FirthError, match=r"set model.bidirectional=false"):
         small("lstm-lm", "bidirectional=true")
@@ -149,7 +149,9 @@ def test_report_shows_how_far_gradients_reach(word_run: Path) -> None:
 def test_gradient_norms_are_autograd_through_time() -> None:
     """Against the product of Jacobians: for h' = tanh(W x + U h), dh'/dh = diag(1 - h'^2) U."""
     torch.manual_seed(0)
-    model = Recurrent(RecurrentConfig(vocab_size=9, cell="rnn_tanh", embed_dim=4, hidden_dim=4, num_layers=1)).double()
+    model = Recurrent(
+        RecurrentConfig(vocab_size=9, cell="rnn_tanh", embedding_dim=4, hidden_dim=4, num_layers=1)
+    ).double()
     head = TokenOutput(4, 9, True).double()
     ids, labels = torch.tensor([[1, 5, 2, 7]]), torch.tensor([3])
     norms = gradient_norms(model, head, ids, labels)
@@ -173,7 +175,7 @@ def test_simple_networks_forget_and_lstms_remember() -> None:
     ids, labels = torch.randint(9, (4, 25)), torch.randint(9, (4,))
     falls = {}
     for cell in ("rnn_tanh", "lstm"):
-        model = Recurrent(RecurrentConfig(vocab_size=9, cell=cell, embed_dim=8, hidden_dim=8, num_layers=1))
+        model = Recurrent(RecurrentConfig(vocab_size=9, cell=cell, embedding_dim=8, hidden_dim=8, num_layers=1))
         layer = model.stack.directions()[0]
         with torch.no_grad():
             layer.weight_hidden *= 0.5

@@ -23,16 +23,9 @@ from firth.tasks.model import build_model
 from firth.tasks.write.model import WritingModel
 from firth.tokenizers.pieces import Pieces
 from firth.vectors.word_vectors import WordVectors
+from model_abilities import METHODS
 
 ANY = ["encode", "layers", "map", "context"]
-METHODS = {
-    "translate": "translations",
-    "encode": "_encode_texts",
-    "map": "_encode_texts",
-    "context": "layers",
-    "alignment": "align",
-    "generate": "generate_many",
-}
 
 
 @pytest.fixture
@@ -124,7 +117,7 @@ def test_of_tasks_those_of_their_base(bert: EncoderModel, static: StaticModel) -
     assert build_model(config, static, False).abilities == ["encode", "predict", "layers", "map", "context", "tokens"]
     assert build_model(config, ScratchModel(["dog"], 3), False).abilities == ["predict"]
     facts = build_model(config, bert, False).describe()
-    assert (facts["kind"], facts["task"], facts["labels"]) == ("classify on encoder", "classify", ["no", "yes"])
+    assert (facts.kind, facts.task, facts.labels) == ("classify on encoder", "classify", ("no", "yes"))
 
 
 def test_of_a_task_that_is_written(bert: EncoderModel) -> None:
@@ -132,10 +125,10 @@ def test_of_a_task_that_is_written(bert: EncoderModel) -> None:
     base.token_head = bert.token_head
     plain = WritingModel(WritingConfig(form="text"), base)
     assert plain.abilities == ["encode", "fill", "translate", "layers", "map", "context"]
-    assert plain.describe()["task"] is None
+    assert plain.describe().task is None
     classify = WritingModel(WritingConfig(form="classify", labels=("no", "yes")), base)
     assert set(classify.abilities) == {*plain.abilities, "predict"}
-    assert classify.describe()["kind"] == "writer on unified encoder"
+    assert classify.describe().kind == "writer on unified encoder"
 
 
 def test_who_says_so_has_a_method_for_it(bert: EncoderModel, static: StaticModel) -> None:

@@ -55,6 +55,7 @@ def test_a_sample_is_whole_documents(corpus: Corpus) -> None:
     assert len(sample_documents(split, 10**9, 1).tokens) == len(split.tokens)
 
 
+@pytest.mark.slow
 def test_pieces_that_stand_together_are_alike(tmp_path: Path) -> None:
     """Two kinds of sentences: the words of one kind are nearer to each other than to those of the other."""
     random = np.random.default_rng(0)
@@ -120,6 +121,7 @@ class StopAt:
                 signal.raise_signal(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_resumed_exactly(
     tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +148,9 @@ def test_resumed_exactly(
     assert whole
 
 
+@pytest.mark.slow
 def test_a_budget_is_shared(tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path) -> None:
-    config = tiny_config.override(["steps=null", "budget=3s", "embeddings=auto", "embeddings_share=0.3"])
+    config = tiny_config.override(["steps=null", "budget=3s", "embeddings=auto", "embeddings_ratio=0.3"])
     pretrain(config, corpus_folder, tmp_path / "run")
     record = Run.open(tmp_path / "run").record
     assert record.embeddings is not None

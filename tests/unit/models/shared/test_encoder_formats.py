@@ -73,7 +73,7 @@ def test_a_format_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return config if config.embedding_dim and config.activation == "relu" else None
 
     def encoder_format() -> EncoderFormat:
-        return replace(ELECTRA, classes={"toy": "Toy"}, title="toy", held=held)
+        return replace(ELECTRA, classes={"toy": "Toy"}, title="toy", held=held, head_activation="")
 
     def load(folder: Path) -> Model:
         raise NotImplementedError

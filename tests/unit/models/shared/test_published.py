@@ -1,5 +1,7 @@
 """Weights by published names: there and back, nothing missing, nothing left over."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,11 @@ def test_activations_by_their_first_name() -> None:
     assert activation_name("gelu_tanh") == "gelu_new"
     assert activation_name("silu", {**ACTIVATIONS, "swish": "silu", "silu": "silu"}) == "swish"
     assert all(ACTIVATIONS[activation_name(ours)] == ours for ours in ACTIVATIONS.values())
+
+
+@pytest.mark.slow
+def test_loading_does_not_wake_the_compiler(run_folder: Path) -> None:
+    """Torch's compiler takes two seconds to load, and nothing needs it."""
+    program = f"import sys, firth\nfirth.load({str(run_folder)!r}).fill('The [MASK] slept.')\nprint('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -236,13 +236,13 @@ def test_gpt_beyond_its_positions(gpt_folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "settings"),
-    [("lstm-lm", ()), ("gru-lm", ("objective.output=adaptive", "tied=false")), ("rnn-lm", ("max_vocab=40",))],
+    [("lstm-lm", ()), ("gru-lm", ("objective.output=adaptive", "tied_output=false")), ("rnn-lm", ("max_vocab=40",))],
 )
 def test_recurrent(
     recipe: str, settings: tuple[str, ...], words_folder: Path, corpus_folder: Path, trained: Trained
 ) -> None:
     """On words, of which some are unknown, and on pieces."""
-    sizes = ("embed_dim=16", "hidden_dim=16", "batch_size=3", "seq_len=8")
+    sizes = ("embedding_dim=16", "hidden_dim=16", "batch_size=3", "seq_len=8")
     for folder in (words_folder, corpus_folder):
         model = trained(recipe, folder, *sizes, *settings)
         assert isinstance(model, RecurrentModel)

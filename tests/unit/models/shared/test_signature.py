@@ -15,18 +15,20 @@ from firth.models.recurrent.network import Recurrent
 from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.encoder_decoder import EncoderDecoder
-from firth.models.shared.static import Lookup, WithExtraVectors
 from firth.models.shared.translation_model import SourceReader
 from firth.models.xlnet.config import TwoStreamConfig
 from firth.models.xlnet.network import TwoStream
 from firth.nn.layers import TokenNetwork
+from firth.nn.lookup import Lookup, WithExtraVectors
 
 SIZES = {"vocab_size": 30, "hidden_dim": 16, "num_layers": 2, "num_heads": 2, "ffn_dim": 32}
 NETWORKS: dict[str, Any] = {
     "encoder": lambda: Encoder(EncoderConfig.build({**SIZES, "max_positions": 12}, "test")),
     "decoder": lambda: Decoder(DecoderConfig.build({**SIZES, "max_positions": 12}, "test")),
     "two streams": lambda: TwoStream(TwoStreamConfig.build({**SIZES, "max_positions": 12}, "test")),
-    "recurrent": lambda: Recurrent(RecurrentConfig.build({"vocab_size": 30, "embed_dim": 6, "hidden_dim": 8}, "test")),
+    "recurrent": lambda: Recurrent(
+        RecurrentConfig.build({"vocab_size": 30, "embedding_dim": 6, "hidden_dim": 8}, "test")
+    ),
     "source": lambda: SourceReader(EncoderDecoder(EncoderDecoderConfig.build({**SIZES, "max_positions": 12}, "test"))),
     "table": lambda: Lookup(np.random.default_rng(0).standard_normal((30, 5)).astype(np.float32)),
     "beside": lambda: WithExtraVectors(NETWORKS["encoder"](), NETWORKS["table"]()),

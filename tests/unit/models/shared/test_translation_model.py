@@ -177,9 +177,9 @@ def test_scores_are_those_of_sacrebleu() -> None:
 
     references, hypotheses = ["ein Hund läuft .", "zwei Katzen"], ["ein Hund rennt .", "zwei Katzen"]
     found = score_translations(hypotheses, references, "de")
-    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score)
-    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
-    assert "tok:zh" in score_translations(["一只狗"], ["一只狗"])["bleu_signature"]
+    assert found.metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score)
+    assert found.metrics["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
+    assert "tok:zh" in score_translations(["一只狗"], ["一只狗"]).notes["bleu_signature"]
     assert [tokenizer_for(name, []) for name in ("zh", "zh-CN", "de", "")] == ["zh", "zh", "13a", "13a"]
 
 

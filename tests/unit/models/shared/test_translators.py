@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from firth.core.types import Inputs
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, continue_prompts
 from firth.models.seq2seq.config import Seq2SeqConfig
@@ -100,11 +101,11 @@ def test_padding_changes_nothing(name: str) -> None:
         for row, length in enumerate((9, 4, 6)):
             alone = model.hidden(source[row : row + 1, :length], None, ids[row : row + 1])
             torch.testing.assert_close(together[row], alone[0], atol=1e-5, rtol=0)
-        layers = model.layers(source, tokens)
+        layers = model(Inputs(source, tokens))
         torch.testing.assert_close(
-            layers.hidden[:, 1, :4], model.layers(source[1:2, :4]).hidden[:, 0], atol=1e-5, rtol=0
+            layers.hidden[:, 1, :4], model(Inputs(source[1:2, :4])).hidden[:, 0], atol=1e-5, rtol=0
         )
-        torch.testing.assert_close(layers.last, model.encode(source, tokens), atol=1e-6, rtol=0)
+        torch.testing.assert_close(layers.last, model.last(Inputs(source, tokens)), atol=1e-6, rtol=0)
 
 
 @EACH
@@ -213,7 +214,7 @@ TOY = {
     ).replace(dropout_prob=0.0),
     **{
         attention: Seq2SeqConfig(
-            vocab_size=V, hidden_dim=64, num_layers=1, attention=attention, dropout_prob=0.0, init_bound=0.15
+            vocab_size=V, hidden_dim=64, num_layers=1, attention=attention, dropout_prob=0.0, init_range=0.15
         )
         for attention in ("dot", "general", "additive")
     },

@@ -72,7 +72,7 @@ def test_the_score_is_that_of_the_whole_target(model: T5Model) -> None:
     target = torch.tensor([[model.start_id, first, number] for number in ordinary])
     labels = torch.tensor([[first, number, model.eos_id] for number in ordinary])
     with torch.inference_mode():
-        memory = model.model.encode(source).expand(len(ordinary), -1, -1)
+        memory = model.model.last(Inputs(source)).expand(len(ordinary), -1, -1)
         scores = model.model.scores(model.model.decode(target, memory)).log_softmax(-1)
     totals = scores.gather(2, labels[:, :, None])[:, :, 0].sum(1)
     assert best.score == pytest.approx(float(totals.max()), abs=1e-4)

@@ -32,7 +32,7 @@ def build(folder: Path, pairs: list[tuple[list[int], list[int]]], **options: obj
 
 
 def test_a_row_by_hand(tmp_path: Path) -> None:
-    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], seq_len=16, targets="share")
+    split, objective = build(tmp_path, [([11, 12, 13], [21, 22]), ([31], [41])], seq_len=16, targets="masked")
     rows = objective.rows(split, 0)
     assert len(rows) == 1
     plain = objective._plain(split, rows, np.asarray([0]))
@@ -55,7 +55,7 @@ def test_only_targets_are_hidden_and_their_end_too(tmp_path: Path) -> None:
         )
         for _ in range(300)
     ]
-    split, objective = build(tmp_path, pairs, seq_len=32, targets="share")
+    split, objective = build(tmp_path, pairs, seq_len=32, targets="masked")
     rows = objective.rows(split, 0)
     batch = objective.batch(split, rows, 0, 0, len(rows))
     num_targets = sum(len(target) + 1 for _, target in pairs)
@@ -182,6 +182,6 @@ def test_nothing_that_comes_later_is_seen(tmp_path: Path) -> None:
 
 
 def test_settings_of_chance_do_nothing_with_masks_of_their_own() -> None:
-    with pytest.raises(FirthError, match="mask_prob is for targets=share"):
+    with pytest.raises(FirthError, match="mask_prob is for targets=masked"):
         MaskedTargetsConfig.build({"mask_prob": 0.5}, "test")
-    assert MaskedTargetsConfig.build({"mask_prob": 0.5, "targets": "share"}, "test").mask_prob == 0.5
+    assert MaskedTargetsConfig.build({"mask_prob": 0.5, "targets": "masked"}, "test").mask_prob == 0.5

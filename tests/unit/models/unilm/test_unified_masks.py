@@ -14,14 +14,22 @@ from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.shared.rows import Specials, Turns
 from firth.models.unilm.config import UnifiedMasksConfig
-from firth.models.unilm.objective import BOTH_WAYS, KINDS, LEFTWARD, RIGHTWARD, SEQUENCE, UnifiedMasks, order_of
+from firth.models.unilm.objective import (
+    BIDIRECTIONAL,
+    KINDS,
+    LEFT_TO_RIGHT,
+    RIGHT_TO_LEFT,
+    SEQ2SEQ,
+    UnifiedMasks,
+    order_of,
+)
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 ONLY = {
-    BOTH_WAYS: {"left_to_right_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
-    LEFTWARD: {"bidirectional_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
-    RIGHTWARD: {"bidirectional_weight": 0, "left_to_right_weight": 0, "seq2seq_weight": 0},
-    SEQUENCE: {"bidirectional_weight": 0, "left_to_right_weight": 0, "right_to_left_weight": 0},
+    BIDIRECTIONAL: {"left_to_right_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
+    LEFT_TO_RIGHT: {"bidirectional_weight": 0, "right_to_left_weight": 0, "seq2seq_weight": 0},
+    RIGHT_TO_LEFT: {"bidirectional_weight": 0, "left_to_right_weight": 0, "seq2seq_weight": 0},
+    SEQ2SEQ: {"bidirectional_weight": 0, "left_to_right_weight": 0, "right_to_left_weight": 0},
 }
 
 
@@ -46,10 +54,10 @@ def build(corpus: Corpus, **options: object) -> tuple[Encoder, UnifiedMasks]:
 
 # who (row) sees whom (column): [CLS] a b [SEP] c [SEP], the second segment from c on
 TABLES = {
-    BOTH_WAYS: ["111111", "111111", "111111", "111111", "111111", "111111"],
-    LEFTWARD: ["100000", "110000", "111000", "111100", "111110", "111111"],
-    RIGHTWARD: ["111111", "011111", "001111", "000111", "000011", "000001"],
-    SEQUENCE: ["111100", "111100", "111100", "111100", "111110", "111111"],
+    BIDIRECTIONAL: ["111111", "111111", "111111", "111111", "111111", "111111"],
+    LEFT_TO_RIGHT: ["100000", "110000", "111000", "111100", "111110", "111111"],
+    RIGHT_TO_LEFT: ["111111", "011111", "001111", "000111", "000011", "000001"],
+    SEQ2SEQ: ["111100", "111100", "111100", "111100", "111110", "111111"],
 }
 
 
@@ -70,7 +78,7 @@ def test_the_masks_by_hand(kind: int, corpus: Corpus) -> None:
     assert not mask[0, 0, 6:, :6].any()
 
 
-@pytest.mark.parametrize("kind", [LEFTWARD, RIGHTWARD, SEQUENCE])
+@pytest.mark.parametrize("kind", [LEFT_TO_RIGHT, RIGHT_TO_LEFT, SEQ2SEQ])
 @torch.inference_mode()
 def test_nothing_leaks(kind: int, corpus: Corpus) -> None:
     """Another token at place j changes the output at place i if and only if i may see j, through all layers."""
@@ -86,9 +94,9 @@ def test_nothing_leaks(kind: int, corpus: Corpus) -> None:
         other[0, place] = 5 + (ids[0, place] - 4) % (corpus.info.vocab_size - 5)
         changed = (encoder.last(Inputs(other, order=order))[0] - before).abs().amax(-1) > 0
         wanted = {
-            LEFTWARD: [place <= i for i in range(length)],
-            RIGHTWARD: [place >= i for i in range(length)],
-            SEQUENCE: [place < middle or (i >= middle and place <= i) for i in range(length)],
+            LEFT_TO_RIGHT: [place <= i for i in range(length)],
+            RIGHT_TO_LEFT: [place >= i for i in range(length)],
+            SEQ2SEQ: [place < middle or (i >= middle and place <= i) for i in range(length)],
         }[kind]
         assert changed.tolist() == wanted
 
@@ -104,7 +112,7 @@ def test_order_changes_nothing_where_all_are_equal(corpus: Corpus) -> None:
 
 def test_rows_and_segments(corpus: Corpus) -> None:
     """One segment where the kind goes one way, two where it does not; each kind has numbers of its own."""
-    wanted = {BOTH_WAYS: {0, 1}, LEFTWARD: {2}, RIGHTWARD: {3}, SEQUENCE: {4, 5}}
+    wanted = {BIDIRECTIONAL: {0, 1}, LEFT_TO_RIGHT: {2}, RIGHT_TO_LEFT: {3}, SEQ2SEQ: {4, 5}}
     for kind, options in ONLY.items():
         _, objective = build(corpus, **options)
         rows = objective.rows(corpus.train, 0)
@@ -120,8 +128,8 @@ def test_rows_and_segments(corpus: Corpus) -> None:
                 assert ids[-1] == SEP
                 num_parts = len(set(batch.arrays["segments"][row][mine].tolist()))
                 assert int((ids == SEP).sum()) == num_parts
-                assert num_parts == (1 if kind in (LEFTWARD, RIGHTWARD) else 2)
-        if kind == SEQUENCE:
+                assert num_parts == (1 if kind in (LEFT_TO_RIGHT, RIGHT_TO_LEFT) else 2)
+        if kind == SEQ2SEQ:
             second = batch.arrays["segments"] == 5
             assert (batch.arrays["order"][real & ~second] == 0).all()
             assert np.array_equal(batch.arrays["order"][second], batch.arrays["positions"][second])
@@ -175,11 +183,11 @@ def test_no_share_at_all_is_refused() -> None:
 
 def test_a_cut_lies_between_sentences(corpus: Corpus, tmp_path: Path) -> None:
     """Wherever a sequence has more than one sentence."""
-    _, objective = build(corpus, **ONLY[SEQUENCE])
+    _, objective = build(corpus, **ONLY[SEQ2SEQ])
     rows = objective.rows(corpus.train, 0)
     borders = set(np.asarray(corpus.train.sentences).tolist())
     turns = Turns(np.arange(len(rows)), np.zeros(len(rows), np.int64), 0)
-    plain = objective._plain(corpus.train, rows, turns, np.full(len(rows), SEQUENCE))
+    plain = objective._plain(corpus.train, rows, turns, np.full(len(rows), SEQ2SEQ))
     several = 0
     for row in range(len(rows)):
         for block, sequence in enumerate(rows.sequences(row).tolist(), start=1):

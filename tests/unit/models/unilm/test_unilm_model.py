@@ -72,6 +72,7 @@ def test_fine_tuned_from_a_run_it_writes(copies: Path, tmp_path: Path) -> None:
         model.translations("red dog", copy_unknown=True)
 
 
+@pytest.mark.slow
 def test_with_rotary_positions_it_writes_too(copies: Path, tmp_path: Path) -> None:
     rotary = ["positions=rotary", "norm_first=true", "steps=150", "learning_rate=3e-3"]
     config = find_run_recipe("unilm-seq2seq").override([*SHAPE, *LOOP, *rotary])

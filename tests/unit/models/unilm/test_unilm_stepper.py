@@ -10,7 +10,7 @@ from firth.decoding.steps import Beam
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder
 from firth.models.unilm.model import ClozeStepper
-from firth.models.unilm.objective import LEFTWARD, SEQUENCE, order_of
+from firth.models.unilm.objective import LEFT_TO_RIGHT, SEQ2SEQ, order_of
 
 CLS, SEP, MASK, VOCAB = 2, 3, 4, 40
 
@@ -46,7 +46,7 @@ def whole(model: Encoder, source: list[int], target: list[int]) -> torch.Tensor:
     ids = torch.tensor([[*source, *target, MASK]])
     positions = np.arange(ids.shape[1])[None]
     segments = (positions >= len(source)).astype(np.int64)
-    kind = SEQUENCE if source else LEFTWARD
+    kind = SEQ2SEQ if source else LEFT_TO_RIGHT
     order = torch.from_numpy(order_of(np.asarray([kind]), positions, segments))
     offset = torch.from_numpy(segments) + 4 if source else torch.full_like(ids, 2)
     hidden = model.last(Inputs(ids, segments=offset, order=order))[0, -1]

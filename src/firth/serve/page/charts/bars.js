@@ -2,14 +2,14 @@
 
 import { make } from "../dom.js";
 
-/** `rows`: { label or say, value, shown, title }; the longest bar is `most`. With `onpick` the names are buttons;
- *  `even` does not single out the first. */
+/** `rows`: { label, say or pickSay, value, shown, title }; the longest bar is `most`. With `onpick` the names are buttons
+ *  (in words of the page by `pickSay`); `even` does not single out the first. */
 export function bars(rows, { most = 1, onpick, label, even } = {}) {
   const nameOf = (row, place) => {
     if (row.say) return make("span", { say: row.say });
     if (!onpick) return make("span", { title: row.title }, row.label);
     const onclick = () => onpick(row, place);
-    return make("button", { type: "button", class: "pick", title: row.title, onclick }, row.label);
+    return make("button", { type: "button", class: "pick", title: row.title, say: row.pickSay, onclick }, row.label);
   };
   const barOf = ({ value }) => {
     const share = Math.min(Math.max(value / (most || 1), 0), 1);

@@ -17,7 +17,7 @@ export function curves(series, { xName, label, height = 240 }) {
 function drawCurves(series, width, height, xName, label) {
   const all = series.flatMap((one) => one.points);
   const [lowX, highX] = range(all.map(([x]) => x), 0);
-  const [lowY, highY] = range(all.map(([, y]) => y), 0.06);
+  const [lowY, highY] = upToTick(range(all.map(([, y]) => y), 0.06));
   const marks = ticks(lowY, highY, 4);
   const left = Math.max(...marks.map((mark) => textWidth(short(mark), 12))) + 14;
   const legend = placeLegend(series, left, width);
@@ -47,6 +47,12 @@ function range(values, margin) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = (high - low) * margin || (high === low ? Math.abs(high) * 0.05 || 0.5 : 0);
   return [low - room, high + room];
+}
+
+/** The highest value lies below a tick, so that it can be read. */
+function upToTick([low, high]) {
+  const [first, second] = ticks(low, high, 4);
+  return second === undefined ? [low, high] : [low, Math.ceil(high / (second - first) - 1e-9) * (second - first)];
 }
 
 function drawLine({ points }, number, x, y) {

@@ -31,10 +31,11 @@ export const attentionShade = (weight) => Math.sqrt(Math.min(Math.max(weight, 0)
 
 const TICKS = [0, 0.05, 0.25, 0.5, 1];
 
-/** What the colours mean: a strip from the least to the most. `at` gives the place of a number along it. */
-export function legend(label, ticks = TICKS, at = attentionShade) {
-  const tick = (value) =>
-    make("span", { class: "legend-tick", variables: { "--at": at(value) } }, String(+value.toFixed(2)).replace("-", "−"));
+const rounded = (value) => String(+value.toFixed(2)).replace("-", "−");
+
+/** What the colours mean: a strip from the least to the most. `at` gives the place of a number along it, `write` its letters. */
+export function legend(label, ticks = TICKS, at = attentionShade, write = rounded) {
+  const tick = (value) => make("span", { class: "legend-tick", variables: { "--at": at(value) } }, write(value));
   return make(
     "div",
     { class: "legend-strip" },
@@ -52,6 +53,10 @@ export function cosineLegend(least) {
 export function strength(most, least = 0) {
   return (weight) => Math.min(Math.max((weight - least) / (most - least || 1), 0), 1);
 }
+
+/** From the least to the greatest of shares, with the even share in the middle: what is nearly even looks so. */
+export const aroundEven = (least, even, greatest) => (weight) =>
+  strength(even, least)(Math.min(weight, even)) / 2 + strength(greatest, even)(Math.max(weight, even)) / 2;
 
 /** `numbers` writes them into the cells where there is room; `biggest` is the largest side of a cell. */
 export function heatMap(weights, rows, columns, { label, share = strength(1), numbers = false, biggest = 34 } = {}) {

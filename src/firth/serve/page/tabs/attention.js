@@ -15,11 +15,11 @@ function wordsOf({ tokens, offsets, segments }, { text, second }) {
   });
 }
 
-/** One button per head, one row per layer; `shadeOf` gives the colours of a head. */
-export function overview(weights, onpick, shadeOf = () => attentionShade) {
+/** One button per head, one row per layer; all of them in one scale. */
+export function overview(weights, onpick, shade = attentionShade) {
   const paint = () => {
     for (const { canvas, layer, head } of heads) {
-      paintCells(canvas, weights[layer][head], 1, shadeOf(weights[layer][head]));
+      paintCells(canvas, weights[layer][head], 1, shade);
     }
   };
   const heads = weights.flatMap((ofLayer, layer) =>

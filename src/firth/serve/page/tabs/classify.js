@@ -26,7 +26,7 @@ export function showPrediction({ predictions: [found] }, values, tool) {
 /** Words in colour: what speaks for the label, and what against it. */
 function showExplanation({ label, words, agreement }, { text, second }, into) {
   const value = ({ occlusion, gradient }) => occlusion ?? gradient ?? 0;
-  const most = Math.max(0.02, ...words.map((word) => Math.abs(value(word))));
+  const most = Math.max(0.1, ...words.map((word) => Math.abs(value(word))));
   const read = (source, some) => {
     const characters = Array.from(source);
     let at = 0;

@@ -53,9 +53,10 @@ class Labelled {
     return row;
   }
 
-  clear() {
-    this.rows = [];
-    keep(this.key, "[]");
+  /** The first rows have been stored elsewhere. */
+  drop(count) {
+    this.rows.splice(0, count);
+    keep(this.key, JSON.stringify(this.rows));
   }
 }
 
@@ -64,6 +65,7 @@ function desk(model, found, place) {
   const done = new Labelled(model.name);
   const queue = found.filter(({ text }) => !done.rows.some((row) => row.text === text));
   let at = 0;
+  let sending = false;
 
   function give(label) {
     if (label !== null) done.add({ text: queue[at].text, label });
@@ -72,8 +74,27 @@ function desk(model, found, place) {
   }
 
   function undo() {
+    if (sending) return;
     if (done.undo() !== undefined && at > 0) at -= 1;
     draw();
+  }
+
+  /** To the end of the table that the server keeps; what is there is no longer kept here. Labels may be given meanwhile. */
+  async function append() {
+    if (sending) return;
+    sending = true;
+    const rows = [...done.rows];
+    const sent = rows.length;
+    try {
+      await ask("/labelled", { rows, model: model.name });
+      done.drop(sent);
+      draw();
+      place.append(make("p", { class: "note", role: "status", say: ["label.appended", { count: sent, file: model.labels_file }] }));
+    } catch (error) {
+      place.append(errorNote(error));
+    } finally {
+      sending = false;
+    }
   }
 
   const save = () =>
@@ -115,9 +136,11 @@ function desk(model, found, place) {
         make(
           "div",
           { class: "together wraps" },
-          make("button", { type: "button", class: "main", say: "label.save", disabled: done.rows.length === 0, onclick: save }),
+          model.labels_file &&
+            make("button", { type: "button", class: "main", say: ["label.append", { file: model.labels_file }], disabled: done.rows.length === 0, onclick: append }),
+          make("button", { type: "button", class: model.labels_file ? "plain" : "main", say: "label.save", disabled: done.rows.length === 0, onclick: save }),
           make("button", { type: "button", class: "plain", say: "label.undo", disabled: done.rows.length === 0, onclick: undo }),
-          make("button", { type: "button", class: "plain", say: "label.clear", disabled: done.rows.length === 0, onclick: () => (done.clear(), draw()) }),
+          make("button", { type: "button", class: "plain", say: "label.clear", disabled: done.rows.length === 0, onclick: () => sending || (done.drop(done.rows.length), draw()) }),
         ),
         done.rows.length > 0 && make("p", { class: "note", say: "label.next" }),
         done.rows.length > 0 && make("pre", { class: "code", tabindex: "0" }, "firth finetune classify --base BASE --train all.tsv --dev dev.tsv --out runs/next"),
@@ -143,21 +166,26 @@ function labelling(model) {
   const input = make("input", { id, type: "file", accept: ".csv,.tsv,.txt,text/csv,text/plain" });
   const output = make("div", { class: "answer" }, make("p", { class: "hint", say: "label.hint" }));
 
+  let latest = 0; // what is asked last is shown
+
   async function begin(texts) {
+    const mine = ++latest;
     const bar = make("progress", { max: texts.length, value: 0, sayLabel: "table.progress" });
     output.replaceChildren(bar);
     try {
       const found = await choose(model, texts, (done) => (bar.value = done));
+      if (mine !== latest) return;
       document.removeEventListener("keydown", onkey);
       document.addEventListener("keydown", (onkey = desk(model, found, output)));
     } catch (error) {
-      output.replaceChildren(errorNote(error));
+      if (mine === latest) output.replaceChildren(errorNote(error));
     }
   }
 
   input.addEventListener("change", async () => {
     const file = input.files[0];
     if (!file) return;
+    latest += 1;
     const text = await file.text();
     if (file.name.endsWith(".txt")) await begin(text.split("\n"));
     else {
@@ -168,8 +196,8 @@ function labelling(model) {
   // Something to see at once: the dev examples, as if they had no labels.
   if (model.dev) {
     ask(`/runs/${encodeURIComponent(model.name)}/dev`)
-      .then(({ examples }) => begin(examples.slice(0, SHOWN).map(({ text }) => text)))
-      .catch((error) => output.replaceChildren(errorNote(error)));
+      .then(({ examples }) => latest || begin(examples.slice(0, SHOWN).map(({ text }) => text)))
+      .catch((error) => latest || output.replaceChildren(errorNote(error)));
   }
   const field = make("div", { class: "field file" }, make("label", { for: id, say: "label.file" }), fileBox(input));
   const keys = make("p", { class: "note", say: "label.keys" });

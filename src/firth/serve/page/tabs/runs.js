@@ -47,12 +47,19 @@ function reportLink({ name }) {
   return make("a", { href, target: "_blank", rel: "noopener", say: "runs.report", onclick });
 }
 
+/** The recipe, for a task what it does, and for what has none (an index, an export) what it is. */
+function recipeName({ recipe, kind }) {
+  const key = [`task.${recipe}`, `kind.${kind}`].find(knows);
+  return recipe && key !== `task.${recipe}` ? recipe : key ? t(key) : "–";
+}
+
 function cellOf(run, { id, number }) {
   const score = scoreOf(run);
-  const range = run.interval && run.metric === score?.name ? ` (${run.interval.map(scoreText).join("–")})` : "";
+  const known = run.interval && run.interval[0] < run.interval[1]; // of a few examples without an error it says nothing
+  const range = known && run.metric === score?.name ? ` (${run.interval.map(scoreText).join("–")})` : "";
   const content = {
     name: () => [make("strong", {}, run.name), run.report && run.served && reportLink(run)],
-    recipe: () => [knows(`task.${run.recipe}`) ? t(`task.${run.recipe}`) : (run.recipe ?? "–")],
+    recipe: () => [recipeName(run)],
     base: () => [run.base ?? run.corpus ?? "–"],
     score: () => [score ? `${metricName(score.name)} ${scoreText(score.value)}${range}` : "–"],
     parameters: () => [run.parameters ? count(run.parameters) : "–"],

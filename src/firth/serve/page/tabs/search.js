@@ -1,10 +1,12 @@
-/** Search: passages of an index that answer a question; where an answer tagger is served, it marks the answer. */
+/** Search: passages of an index that answer a question, where an answer tagger is served with the answer marked; or images near an
+ *  image. Below it what the index holds as a whole. */
 
 import { ask } from "../api.js";
 import { markWords } from "../charts/marked_text.js";
 import { make } from "../dom.js";
 import { decimal, percent } from "../numbers.js";
 import { named, python } from "../snippets.js";
+import { duplicates, topics } from "./collection.js";
 
 const MOST_ASKED = 5;
 const LEAST_SURE = 0.2; // less probable answers mislead more than they help
@@ -18,7 +20,7 @@ const facts = ({ words, cosine }) => [
 function passage(hit) {
   const text = make("p", { class: "passage" }, ...markWords(hit.text, hit.marks, hit.best));
   const said = make("p", { class: "note", hidden: true });
-  const head = make("p", { class: "found" }, make("strong", {}, hit.id), ...facts(hit));
+  const head = make("p", { class: "found" }, make("strong", { title: hit.id }, shortName(hit.id)), ...facts(hit));
   return { element: make("li", {}, head, text, said), said, text };
 }
 
@@ -46,9 +48,44 @@ async function markAnswers(question, hits, shown, reads, signal) {
   });
 }
 
-function showFound({ found }, { question }, tool) {
+/** The end of a path: its folder often says what is in it. */
+const shortName = (path) => path.trim().split(/[\\/]/u).slice(-2).join("/");
+
+/** The same in two lines where it does not fit into one. */
+const imageName = (path) => shortName(path).split("/").flatMap((part, place) => (place ? ["/", make("wbr"), part] : [part]));
+
+/** Images side by side, the nearest first; of one that is not there any more the name alone. */
+function showImages(found, file, tool) {
+  const one = ({ text, cosine, image }) =>
+    make(
+      "li",
+      {},
+      image ? make("img", { src: `data:image/png;base64,${image}`, alt: "", width: 96, height: 96 }) : make("span", { class: "gone", say: "search.gone" }),
+      make("span", { class: "image-name", title: text }, ...imageName(text)),
+      make("span", { class: "note", say: ["search.cosine", { score: decimal(cosine, 3) }] }),
+    );
+  const asked = make("img", { class: "asked", alt: "", width: 96, height: 96 });
+  showFile(file, asked);
+  tool.output.append(
+    make("div", { class: "asked-image" }, asked, make("p", { class: "note", say: file.isExample ? "search.example" : ["form.file", { name: file.name }] })),
+    make("ol", { class: "images" }, found.map(one)),
+  );
+}
+
+/** Policies allow pictures as data, not as blobs. */
+function showFile(file, picture) {
+  const reader = new FileReader();
+  reader.addEventListener("load", () => picture.setAttribute("src", reader.result));
+  reader.readAsDataURL(file);
+}
+
+function showFound({ found }, { question, image }, tool) {
   if (found.length === 0) {
     tool.output.append(make("p", { class: "note", say: "search.nothing" }));
+    return;
+  }
+  if (tool.model.images) {
+    showImages(found, image, tool);
     return;
   }
   const shown = found.map(passage);
@@ -68,11 +105,12 @@ const conditions = (where) =>
 const go = {
   id: "search",
   ability: "search",
-  route: "/search",
+  route: ({ images }, { top, where }) => (images ? `/search?${new URLSearchParams({ top, where: conditions(where).join(",") })}` : "/search"),
   button: "search.go",
   hint: "search.hint",
   fields: [
-    { name: "question", kind: "text", label: "search.question", example: "search" },
+    { name: "question", kind: "text", label: "search.question", example: "search", when: ({ images }) => !images },
+    { name: "image", kind: "file", label: "image.file", example: "image", accept: "image/png,image/jpeg,image/webp", when: ({ images }) => images },
     { name: "top", kind: "number", label: "form.top", value: 5, min: 1, max: 100, more: true },
     {
       name: "mode",
@@ -81,11 +119,15 @@ const go = {
       value: "auto",
       choices: ["auto", "words", "vectors"].map((mode) => [mode, `search.mode.${mode}`]),
       more: true,
+      when: ({ images }) => !images,
     },
     { name: "where", kind: "text", label: "search.where", value: "", more: true },
   ],
-  body: ({ question, top, mode, where }) => ({ question, top, mode, where: conditions(where) }),
-  library: ({ question, top, mode }) => `print(model.search(${python(question)}, ${named({ top, mode })}))`,
+  body: ({ question, image, top, mode, where }, { images }) => (images ? image : { question, top, mode, where: conditions(where) }),
+  library: ({ question, image, top, mode }, { images }) =>
+    images
+      ? `print(model.search_image(open(${python(image.name)}, "rb").read(), top=${top}))`
+      : `print(model.search(${python(question)}, ${named({ top, mode })}))`,
   show: showFound,
 };
 
@@ -96,6 +138,7 @@ export const search = {
   how: "search.how",
   guide: "search",
   task: true,
-  tools: [go],
+  tools: [go, topics, duplicates],
+  below: (model) => [!model.abilities.includes("group") && make("p", { class: "note", say: "topics.noVectors" })],
   suits: ({ abilities }) => abilities.includes("search"),
 };

@@ -4,6 +4,7 @@ import { markKinds } from "../charts/marked_text.js";
 import { make } from "../dom.js";
 import { percent } from "../numbers.js";
 import { python } from "../snippets.js";
+import { entitiesOf } from "./entities.js";
 
 const COLUMNS = ["tag.text", "tag.kind", "tag.place", "tag.sure"];
 
@@ -74,5 +75,6 @@ export const tag = {
   story: "08-bert",
   task: true,
   tools: [go],
+  below: (model) => [entitiesOf(model)],
   suits: ({ abilities, task }) => abilities.includes("predict") && task === "tag",
 };
