@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -12,6 +13,11 @@ from firth.core.registry import RunConfig, find_run_recipe
 from firth.corpus.format import Corpus
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
+
+# The same cases every time: a change is judged by what it changed. FIRTH_EXPLORE=1 tries new ones, as `make attack` does.
+hypothesis.settings.register_profile("repeatable", derandomize=True, database=None)
+if not os.environ.get("FIRTH_EXPLORE"):
+    hypothesis.settings.load_profile("repeatable")
 
 torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a job in the background; tests send it

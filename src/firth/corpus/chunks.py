@@ -354,23 +354,25 @@ class ChunkEncoder:
         word_starts: NDArray[np.bool_],
         counts: NDArray[np.int64],
     ) -> None:
-        """A run starts a word only if the segmenter began one since the end of the run before. Where it is several words, to
+        """A run starts a word only if the segmenter began one since the end of the last run with a piece. Where it is several words, to
         the segmenter or to the tokenizer (rare ideographs, Latin letters with marks), its pieces are looked at one by one."""
-        starts, ends = runs
         words_before = np.append(0, np.cumsum(word_at))
+        full = counts > 0  # a run of invisible characters has no piece
+        starts, ends, counts = runs[0][full], runs[1][full].copy(), counts[full]
         first = np.cumsum(counts) - counts
         outer_before = np.append(0, np.cumsum(word_starts))
-        several = outer_before[first + counts] - outer_before[first] > 1
+        several = (outer_before[first + counts] - outer_before[first] > 1) & (counts > 1)
         several |= words_before[ends] > words_before[starts + 1]
-        several &= (counts > 1) & block.segmented[starts]
-        begins_word = np.diff(words_before[ends], prepend=0) > 0
-        word_starts[first[counts > 0]] &= begins_word[counts > 0]
+        several &= block.segmented[starts]
+        piece_ends: dict[int, NDArray[np.int64]] = {}
         for run in np.flatnonzero(several).tolist():
-            found = self.plain.find_pieces(block.data[starts[run] : ends[run]].decode())[1]
-            place = np.append(
-                np.flatnonzero((block.bytes[starts[run] : ends[run]] & 0xC0) != 0x80), ends[run] - starts[run]
-            )
-            before = words_before[np.append(ends[run - 1] if run else 0, starts[run] + place[found])]
+            data = block.bytes[starts[run] : ends[run]]
+            place = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))  # of every character
+            piece_ends[run] = starts[run] + place[self.plain.find_pieces(data.tobytes().decode())[1]]
+            ends[run] = piece_ends[run][-1]  # invisible characters after it may be the next word's
+        word_starts[first] &= np.diff(words_before[ends], prepend=0) > 0
+        for run, found in piece_ends.items():
+            before = words_before[np.append(ends[run - 1] if run else 0, found)]
             word_starts[first[run] : first[run] + counts[run]] = before[1:] > before[:-1]
 
 

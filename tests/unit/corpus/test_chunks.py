@@ -40,7 +40,20 @@ def test_three_ways_give_the_same(texts: list[str], lower: bool | str, byte_fall
 
 
 @pytest.mark.parametrize(
-    "text", ["&𠀀0", "𠀀𠀀0 ab𠀀", "中国café中国", "说中国人 A·B 人", "国naïvely人", "中文é", "é中文"]
+    "text",
+    [
+        "&𠀀0",
+        "𠀀𠀀0 ab𠀀",
+        "中国café中国",
+        "说中国人 A·B 人",
+        "国naïvely人",
+        "中文é",
+        "é中文",
+        "\ufeff中",
+        "中\u200b\ufeff国 a\ufeff 中é",
+        "-𠀀\ue000",
+        "𠀀\ue000中",
+    ],
 )
 def test_words_of_chinese_within_a_run(text: str) -> None:
     """A run of several words, to the tokenizer or to the segmenter, is looked at piece by piece."""
