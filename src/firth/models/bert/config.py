@@ -5,9 +5,9 @@ The network is the shared encoder (``EncoderConfig``). Two recipes use what came
 """
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from firth.core.registry import RunConfig, TrainingConfig
 from firth.models.shared.configs import MaskingConfig, sized_encoder
@@ -21,6 +21,15 @@ class MaskedTokensConfig(MaskingConfig):
     short_prob: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of pairs that are shorter than a row
     mask_weight: Annotated[float, Field(ge=0)] = 1.0  # of the loss of hidden tokens
     pair_weight: Annotated[float, Field(ge=0)] = 1.0  # of the loss of pairs
+    half_weight: Annotated[float, Field(ge=0)] = (
+        0.0  # of the loss of finding the other half of a passage in the batch; 0: passages stay whole
+    )
+
+    @model_validator(mode="after")
+    def _pairs_or_halves(self) -> Self:
+        if self.half_weight and self.pairs != "none":
+            raise ValueError(f"half_weight cannot go with pairs={self.pairs}: set pairs=none or half_weight=0")
+        return self
 
 
 def _bert(name: str, num_layers: int, hidden_dim: int, learning_rate: float, dropout_prob: float) -> RunConfig:

@@ -227,18 +227,23 @@ class Encoder(TokenNetwork):
     def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
-        if self.distances is not None:
-            return super().picked(inputs, picks_BP)
+        return (
+            super().picked(inputs, picks_BP) if self.distances is not None else self.picked_above(inputs, picks_BP)[0]
+        )
+
+    def picked_above(self, inputs: Inputs, picks_BP: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """``picked``, and the layer below it at all tokens, [B, T, D]."""
+        assert self.distances is None
         unpadded = self._unpadded(inputs)
         positions_BT, views = self._prepare(inputs)
-        *below, last = self.stack
+        *blocks, last = self.stack
         if unpadded is None:
-            hidden = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
-            for block, view in zip(below, views[:-1], strict=True):
-                hidden = block(hidden, *view)
+            below = self.embed(inputs.ids, positions_BT, inputs.segments, inputs.tasks)
+            for block, view in zip(blocks, views[:-1], strict=True):
+                below = block(below, *view)
         else:
-            below_ND = next(islice(unpadded[1], len(below), None))
-            hidden = _spread(below_ND, unpadded[0], inputs.ids)
+            below_ND = next(islice(unpadded[1], len(blocks), None))
+            below = _spread(below_ND, unpadded[0], inputs.ids)
         mask, angles = views[-1]
         if mask is not None:
             mask = mask.expand(len(picks_BP), -1, -1, -1)
@@ -247,8 +252,8 @@ class Encoder(TokenNetwork):
         if angles is not None:
             index = picks_BP[:, None, :, None].expand(-1, 1, -1, angles[0].shape[-1])
             picked_angles = (angles[0].gather(2, index), angles[1].gather(2, index))
-        hidden = last.picked(hidden, picks_BP, mask, angles, picked_angles)
-        return hidden if self.final_norm is None else self.final_norm(hidden)
+        hidden = last.picked(below, picks_BP, mask, angles, picked_angles)
+        return hidden if self.final_norm is None else self.final_norm(hidden), below
 
     def attention(self, inputs: Inputs) -> torch.Tensor:
         """Attention weights of every layer and head, [L, B, H, T, T]."""

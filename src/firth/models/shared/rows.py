@@ -78,6 +78,9 @@ class Rows:
     pair_rows: list[int] = field(default_factory=list)  # where the [CLS] of each pair stands, and its label
     pair_columns: list[int] = field(default_factory=list)
     pair_labels: list[int] = field(default_factory=list)
+    halves: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # (row, block) of first halves; the second is the next block
 
     @property
     def used(self) -> int:
@@ -184,6 +187,26 @@ def build_rows(split: Split, rows: PackedRows, turns: Turns, config: MaskingConf
     return fill_rows(split, rows, turns, config, specials, write)
 
 
+def build_halves(split: Split, rows: PackedRows, turns: Turns, config: MaskingConfig, specials: Specials) -> Rows:
+    """[CLS] half [SEP] [CLS] other half [SEP], cut at the word nearest to the middle; neither sees the other. A short sequence
+    stays whole."""
+
+    def write(writer: RowWriter, sequence: int, turn: int) -> None:
+        start, length = int(rows.starts[sequence]), int(rows.lens[sequence])
+        begins = np.flatnonzero(split.word_starts(start, start + length))
+        begins = begins[(begins >= _SHORTEST_HALF) & (begins <= length - _SHORTEST_HALF)]
+        if not len(begins):
+            writer.add((start, length))
+            return
+        cut = int(begins[np.abs(begins - length / 2).argmin()])
+        writer.add((start, cut))
+        writer.rows.halves.append((writer.row, writer.block))
+        writer.add((start + cut, length - cut))
+
+    return fill_rows(split, rows, turns, config, specials, write)
+
+
+_SHORTEST_HALF = 6  # tokens
 _CHOICE, _KIND, _RANDOM, _ROUNDING = range(4)  # what a random number is for
 
 
