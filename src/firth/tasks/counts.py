@@ -175,7 +175,7 @@ def fit_counts(
 
 def refittable(model: CountsTask, linear: Linear, examples: Sequence[TextExample]) -> Frozen:
     """A model over counts as one that can be fitted again on some of the examples, with the same n-grams."""
-    return Frozen(model.config, linear, model.matrix(examples), 0, targets_of(model.config, examples), 0.0)
+    return Frozen(model.config, linear, model.matrix(examples), None, targets_of(model.config, examples), 0.0)
 
 
 def fit_linear(
@@ -214,10 +214,10 @@ class Frozen:
     config: TaskConfig
     linear: Linear
     features: Floats | csr_matrix  # [N, D]
-    first: int  # the features before this one have no weight
+    columns: Ints | None  # of the features that have a weight; none: all
     targets: Floats  # [N], of several labels [N, K]
     read_s: float  # for all of them
-    num_cosines: int = 0  # the last of the features
+    num_cosines: int = 0  # the last of the columns
 
     @property
     def head(self) -> Head:
@@ -235,7 +235,8 @@ class Frozen:
 
     def head_of(self, inside_N: NDArray[np.bool_]) -> Head:
         """Fitted on some of the examples, as strongly as on all."""
-        rows, targets = self.features[inside_N][:, self.first :], self.targets[inside_N]
+        rows, targets = self.features[inside_N], self.targets[inside_N]
+        rows = rows if self.columns is None else rows[:, self.columns]
         emphasis, strength = _emphasis(rows.shape[1], self.num_cosines), self.linear.strength
         if self.config.task == "score":
             weights, bias = refit_ridge(rows, targets, strength, emphasis)
@@ -245,12 +246,12 @@ class Frozen:
             classes, balanced = len(self.config.labels), bool(self.config.class_weights)
             weights, bias = refit_logistic(rows, targets.astype(np.int64), classes, strength, balanced, emphasis)
             bias = bias if self.linear.shift is None else bias + self.linear.shift
-        return Head(_widened(weights, self.first), bias)
+        return Head(_widened(weights, self.columns, self.features.shape[1]), bias)
 
 
 def fit_frozen(config: TaskConfig, base: Model, data: TaskData, folds_N: Ints) -> Frozen:
-    """The mean of a text's tokens, or the last of a base that reads from left to right, of the last layer or of all side by
-    side, whichever is best. Not the first token: what a pooler says of it hardly differs from text to text before it is
+    """The mean of a text's tokens, or the last of a base that reads from left to right, of the last layer, of the token layer or of
+    all side by side, whichever is best. Not the first token: what a pooler says of it hardly differs from text to text before it is
     tuned."""
     pools = ["mean", "last"] if base.reader().summary == "last" else ["mean"]
     found = [one for pool in pools for one in _fit(config, pool, base, data, folds_N)]
@@ -264,40 +265,52 @@ def frozen_config(config: TaskConfig, pool: str, layers: str) -> TaskConfig:
 
 
 def _fit(config: TaskConfig, pool: str, base: Model, data: TaskData, folds_N: Ints) -> list[Frozen]:
-    """Texts are read once for both: the last layer is a part of all."""
+    """Texts are read once for all: single layers are a part of all side by side. The token layer, whose tokens know nothing of each
+    other, is often the best of a base that has read little."""
     many = base.reader().num_layers > 1
     whole = frozen_config(config, pool, "all" if many else "last")
     started = time.perf_counter()
     examples = all_of(TextExample, data.train)
     features = text_features(build_model(whole, base, data.pairs), examples)
     read_s = time.perf_counter() - started
-    cosines = base.reader().num_layers if data.pairs else 0
-    found = [_fit_features(whole, features, examples, cosines, folds_N, read_s)]
+    num_layers, width = base.reader().num_layers, base.reader().dim
+    cosines = num_layers if data.pairs else 0
+    found = [_fit_columns(whole, features, None, examples, cosines, folds_N, read_s)]
     if many:
-        plain, last = frozen_config(config, pool, "last"), _last_layer(features, base.reader().dim, cosines)
-        found.insert(0, _fit_features(plain, last, examples, min(cosines, 1), folds_N, read_s))
+        first, last = (_layer_columns(layer, num_layers, width, cosines) for layer in (0, num_layers - 1))
+        alone = min(cosines, 1)
+        found.insert(0, _fit_columns(whole, features, first, examples, alone, folds_N, read_s))
+        plain = frozen_config(config, pool, "last")
+        found.insert(0, _fit_columns(plain, features[:, last], None, examples, alone, folds_N, read_s))
     return found
 
 
-def _last_layer(features: Floats, width: int, cosines: int) -> Floats:
-    """What the last layer adds to the features of all: of a text, or of each way that two are compared, and its cosine."""
-    if not cosines:
-        return features[:, -width:]
-    parts = np.split(features[:, :-cosines], 4, axis=1)
-    return np.concatenate([*(part[:, -width:] for part in parts), features[:, -1:]], 1)
+def _layer_columns(layer: int, num_layers: int, width: int, cosines: int) -> Ints:
+    """What one layer adds to the features of all: of a text, or of each way that two are compared, and its cosine."""
+    parts = 4 if cosines else 1
+    found = [np.arange(width) + (part * num_layers + layer) * width for part in range(parts)]
+    return np.concatenate([*found, [parts * num_layers * width + layer]] if cosines else found)
 
 
-def _fit_features(
-    config: TaskConfig, features: Floats, examples: Sequence[TextExample], cosines: int, folds_N: Ints, read_s: float
+def _fit_columns(
+    config: TaskConfig,
+    features: Floats,
+    columns: Ints | None,
+    examples: Sequence[TextExample],
+    cosines: int,
+    folds_N: Ints,
+    read_s: float,
 ) -> Frozen:
-    half = (features.shape[1] - cosines) // 2  # of a pair u, v, |u - v|, u * v: what compares is the second half
-    fits = {
-        first: fit_linear(config, features[:, first:], examples, folds_N, _emphasis(features.shape[1] - first, cosines))
-        for first in ((0, half) if cosines else (0,))
-    }
-    first = max(fits, key=lambda first: fits[first].goodness)
-    linear = replace(fits[first], weights=_widened(fits[first].weights, first))
-    return Frozen(config, linear, features, first, targets_of(config, examples), read_s, cosines)
+    """The model over some of the features; of a pair u, v, |u - v|, u * v with or without the first half, which does not compare."""
+    used = np.arange(features.shape[1]) if columns is None else columns
+    ways = (used, used[(len(used) - cosines) // 2 :]) if cosines else (used,)
+    fits = [
+        (fit_linear(config, features[:, way], examples, folds_N, _emphasis(len(way), cosines)), way) for way in ways
+    ]
+    linear, used = max(fits, key=lambda fit: fit[0].goodness)
+    kept = None if len(used) == features.shape[1] else used
+    linear = replace(linear, weights=_widened(linear.weights, kept, features.shape[1]))
+    return Frozen(config, linear, features, kept, targets_of(config, examples), read_s, cosines)
 
 
 def _emphasis(num_features: int, cosines: int) -> Floats | None:
@@ -309,9 +322,13 @@ def _emphasis(num_features: int, cosines: int) -> Floats | None:
     return found
 
 
-def _widened(weights_KD: Floats, first: int) -> Floats:
+def _widened(weights_KD: Floats, columns: Ints | None, width: int) -> Floats:
     """With zeros for the features that were left out."""
-    return np.pad(weights_KD, ((0, 0), (first, 0)))
+    if columns is None:
+        return weights_KD
+    found = np.zeros((len(weights_KD), width))
+    found[:, columns] = weights_KD
+    return found
 
 
 def text_features(model: TaskModel, examples: Sequence[TextExample]) -> Floats:

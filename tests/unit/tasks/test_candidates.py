@@ -16,15 +16,24 @@ from firth.core.types import Prediction
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel
 from firth.tasks import candidates as candidates_file
+from firth.tasks import counts as counts_file
 from firth.tasks.candidates import fit_best
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig
-from firth.tasks.counts import CountsTask, fit_counts, fit_frozen, head_model, text_features
+from firth.tasks.counts import (
+    CountsTask,
+    _layer_columns,
+    fit_counts,
+    fit_frozen,
+    frozen_config,
+    head_model,
+    text_features,
+)
 from firth.tasks.data import TaskData, build_data
 from firth.tasks.finetune import default_settings, train_model
 from firth.tasks.judging import Fitted, Judge, Tried
 from firth.tasks.linear import softmax, stratified_folds
-from firth.tasks.model import TaskModel
+from firth.tasks.model import TaskModel, build_model
 from firth.tasks.scores import added, fit_weights, normalised, rescaled
 from task_text import files, pairs, texts, write, write_vectors
 
@@ -57,6 +66,44 @@ def test_the_head_is_the_linear_model(make: Any, run_folder: Path) -> None:
     wanted = softmax(text_features(model, data.train) @ found.linear.weights.T + found.linear.bias)
     rows = [[one["probabilities"][label] for label in config.labels] for one in model.predict_examples(data.train)]
     np.testing.assert_allclose(rows, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [texts, pairs])
+def test_the_token_layer_alone_may_be_the_best(make: Any, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the layers above it say nothing: they get no weight, nor does what a fold fits."""
+    data = build_data("classify", make(60), [])
+    base = firth.load(run_folder)
+    num_layers, width = base.reader().num_layers, base.reader().dim
+    cosines = num_layers if data.pairs else 0
+    config = data.configured(TaskConfig())
+    labels = np.asarray([config.labels.index(str(one.label)) for one in data.train])
+    random = np.random.default_rng(0)
+    features = random.normal(size=(60, (4 if data.pairs else 1) * num_layers * width + cosines))
+    token_layer = _layer_columns(0, num_layers, width, cosines)
+    features[:, token_layer[-width - bool(cosines) :]] += 2 * labels[:, None] - 1.0
+    monkeypatch.setattr(counts_file, "text_features", lambda model, examples: features)
+    found = fit_frozen(config, base, data, stratified_folds(labels.tolist(), 5, 0))
+    assert found.config.layers == "all"
+    others = np.setdiff1d(np.arange(features.shape[1]), token_layer)
+    for weights in (found.head.weights, found.head_of(np.arange(60) < 50).weights):
+        assert weights.shape == (2, features.shape[1])
+        assert not weights[:, others].any()
+        assert weights[:, token_layer].any()
+    outputs = found.outputs_of(found.head_of(np.arange(60) < 50), np.arange(50, 60))
+    assert [int(row.argmax()) for row in outputs.values()] == labels[50:].tolist()
+
+
+@pytest.mark.parametrize("make", [texts, pairs])
+def test_where_a_layer_stands_among_all(make: Any, run_folder: Path) -> None:
+    data = build_data("classify", make(8), [])
+    base, config = firth.load(run_folder), data.configured(TaskConfig())
+    num_layers, width = base.reader().num_layers, base.reader().dim
+    every, last = (
+        text_features(build_model(frozen_config(config, "mean", layers), base, data.pairs), data.train)
+        for layers in ("all", "last")
+    )
+    columns = _layer_columns(num_layers - 1, num_layers, width, num_layers if data.pairs else 0)
+    np.testing.assert_allclose(every[:, columns], last, atol=1e-5)
 
 
 def test_training_goes_on_from_the_head(run_folder: Path, tmp_path: Path) -> None:
