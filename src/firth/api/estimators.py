@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from firth.api.using import AnyPath
+from firth.core.config import AnyPath
 from firth.core.errors import FirthError
 from firth.core.files import read_json
 from firth.core.record import Record

@@ -126,6 +126,16 @@ class FirthError(Exception):
     """
 
 
+_OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, NumPy or PyTorch could not get the memory it asked for."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _OUT_OF_MEMORY)
+
+
 SAME_COMMAND = "run the same command again"
 
 

@@ -1,13 +1,14 @@
 """BERT (Devlin et al. 2018): an encoder that predicts masked tokens."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.bert.config import RECIPES, MaskedTokensConfig
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
+    from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
     from firth.models.shared.published import EncoderFormat
 
@@ -32,13 +33,19 @@ def _format() -> "EncoderFormat":
     )
 
 
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import EncoderModel
+
+    return EncoderModel.load(folder)
+
+
 SPEC = ModelSpec(
     name="bert",
     recipes=RECIPES,
     in_transformers=True,
     suggested={"wordpiece": "modernbert-10m", "unigram": "modernbert-10m"},
     pretraining=_pretraining,
-    load=load_encoder_model,
+    load=_load,
     encoder_format=_format,
     network=EncoderConfig,
     objectives=(MaskedTokensConfig,),

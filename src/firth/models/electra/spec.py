@@ -1,13 +1,14 @@
 """ELECTRA (Clark et al. 2020): an encoder that tells replaced tokens from original ones."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
 from firth.models.electra.config import RECIPES, ReplacedTokensConfig
 from firth.models.shared.configs import EncoderConfig
-from firth.models.shared.specs import load_encoder_model
 
 if TYPE_CHECKING:
+    from firth.models.shared.model import Model
     from firth.models.shared.pretraining import Pretraining
     from firth.models.shared.published import EncoderFormat
 
@@ -24,12 +25,18 @@ def _format() -> "EncoderFormat":
     return ELECTRA
 
 
+def _load(folder: Path) -> "Model":
+    from firth.models.shared.encoder_model import EncoderModel
+
+    return EncoderModel.load(folder)
+
+
 SPEC = ModelSpec(
     name="electra",
     recipes=RECIPES,
     in_transformers=True,
     pretraining=_pretraining,
-    load=load_encoder_model,
+    load=_load,
     encoder_format=_format,
     network=EncoderConfig,
     objectives=(ReplacedTokensConfig,),

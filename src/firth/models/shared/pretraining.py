@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from firth.core.config import require_memory
 from firth.core.errors import FirthError
-from firth.core.memory import require_memory
 from firth.core.record import Chart, Scores
 from firth.core.registry import find_spec
 from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
