@@ -335,7 +335,7 @@ def predict(
         raise FirthError("a cluster predicts for files: name one, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
-    from firth.tasks.scores import check_confidence, withheld
+    from firth.tasks.predict import check_confidence, withheld
 
     check_confidence(min_confidence)
     if texts is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from firth.core.config import show_bytes, show_count, show_duration
 from firth.core.errors import FirthError
 from firth.core.files import check_files
-from firth.core.record import ExportRecord, LabelScore, RunRecord, TaskRecord
-from firth.core.run import Run
+from firth.core.run import ExportRecord, LabelScore, Run, RunRecord, TaskRecord
+from firth.reports.card import show_curve
 
 if TYPE_CHECKING:
     from firth.api.data import TextTokens
@@ -141,7 +141,7 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
     rows += _candidate_rows(task)
     if task.chosen is not None and task.chosen.curve is not None:
-        rows.append(("more labels", task.chosen.curve.verdict))
+        rows.append(("more labels", show_curve(task.chosen.curve)))
     rows += [] if task.chosen is None else label_rows(task.chosen.by_label)
     rows += _training_rows(task)
     if task.tuned_base is not None:

@@ -1,12 +1,9 @@
 """``FirthError``, an error with a remedy, and suggestions for unknown names: by another name that the field uses,
-by words, by letters; and the refusal to compute in a forked process where that may never end.
+by words, by letters.
 """
 
-import os
 import re
 import signal
-import sys
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -259,46 +256,3 @@ def import_extra(name: str, extra: str, purpose: str) -> ModuleType:
         return import_module(name)
     except ImportError:
         raise FirthError(f"{purpose} needs the package {name}: pip install '{with_extra(extra)}'") from None
-
-
-# -- after a fork
-
-_computed: set[int] = set()  # threads of this process in which networks have computed
-_refused = False
-FORKED = (
-    "this process was forked from one in which {who}, and may wait here without end: "
-    "start workers with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a model"
-)
-
-
-def note_computing() -> None:
-    """Called by every network before it computes. After a fork PyTorch's matrix routines (MKL) may wait for threads that
-    are not there any more: one thread is safe where only the thread that forked had computed, otherwise it is refused."""
-    if _refused:
-        raise FirthError(FORKED.format(who="several threads had computed with models"))
-    _computed.add(threading.get_ident())
-
-
-def _after_fork() -> None:
-    """In the child."""
-    global _refused
-    _refused = _refused or bool(_computed - {threading.get_ident()})
-    torch = sys.modules.get("torch")
-    if _computed and torch is not None:
-        torch.set_num_threads(1)
-    _computed.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-class SameProcess:
-    """For an engine with threads of its own, which a forked process does not have."""
-
-    def __init__(self, engine: str) -> None:
-        self.engine, self.process = engine, os.getpid()
-
-    def check(self) -> None:
-        if os.getpid() != self.process:
-            raise FirthError(FORKED.format(who=f"{self.engine} had started its threads"))

@@ -20,8 +20,7 @@ from firth.core.files import (
     shorten,
     write_json,
 )
-from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
-from firth.core.run import Run, is_run
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, is_run, versions
 from firth.core.storage import cache_folder
 from firth.core.types import Batch
 from firth.exporters.onnx_encoder import EncoderWriter, loudness

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
-from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
 from firth.core.registry import find_spec
-from firth.core.run import Run
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
 from firth.exporters.onnx_encoder import LAST
 from firth.exporters.onnx_graph import GraphWriter
 from firth.exporters.onnx_model import GRAPH, Session

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import note_computing
+from firth.core.types import note_computing
 from firth.nn.attention import sinusoids
 from firth.nn.layers import GradientContext
 

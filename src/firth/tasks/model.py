@@ -20,9 +20,8 @@ from firth.core.config import Config
 from firth.core.errors import FirthError, Later
 from firth.core.facts import LayerWeights, ModelFacts
 from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
-from firth.core.record import LayerMix
 from firth.core.registry import spec_of_model_type, specs
-from firth.core.run import RECORD
+from firth.core.run import RECORD, LayerMix
 from firth.core.types import Prediction, TextReader
 from firth.data.labelled import AnswerExample, TagExample, TextExample
 from firth.models.shared.configs import EncoderConfig

@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors, write_json, write_text
-from firth.core.record import Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Scores
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text
 from firth.corpus.streams import MARKS, Spellings, Streams, TokenStream, cut_evenly

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import note_computing
-from firth.core.types import Inputs, Layers
+from firth.core.types import Inputs, Layers, note_computing
 from firth.models.recurrent.config import RecurrentConfig
 from firth.nn.layers import TokenNetwork, dropout
 from firth.nn.recurrent import Projection, RecurrentStack, StackDropout, drop_steps

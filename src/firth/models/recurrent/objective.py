@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.record import Chart, Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Chart, Scores
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import (

@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.registry import Precision
+from firth.core.registry import Precision, precision_context
 from firth.core.types import Batch, Floats, Ints, Losses, TextReader, batches_by_length, hashed, uniform, unit_rows
 from firth.data.sentences import CONTRADICTION, ENTAILMENT, NLI, SentenceData, SentenceExample
 from firth.models.shared.sentences import (
@@ -35,7 +35,6 @@ from firth.retrieval.words import Bm25
 from firth.tasks.embed.config import EmbedConfig
 from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
 from firth.tasks.embed.scoring import Encode, encode_with, prompts_of, score_examples
-from firth.training.loop import precision_context
 from firth.training.ranks import process_count
 
 _EMBED = 0xE3BD

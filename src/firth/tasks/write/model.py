@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from firth.core.errors import FirthError
 from firth.core.facts import ModelFacts
 from firth.core.files import read_json
-from firth.core.record import ScoreInterval, Scores
 from firth.core.registry import find_spec
-from firth.core.run import Run
+from firth.core.run import Run, ScoreInterval, Scores
 from firth.core.types import Prediction, TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.labelled import TextExample
