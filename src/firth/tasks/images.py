@@ -28,7 +28,7 @@ from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, as_shares
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, label_names
 from firth.data.labelled import TextExample
 from firth.models.pretrain import resume_run, start_run
-from firth.models.shared.image_configs import ImageClassesConfig
+from firth.models.shared.configs import ImageClassesConfig
 from firth.models.shared.image_model import ImageModel, class_predictions
 from firth.models.shared.model import load_model
 from firth.reports.card import write_card

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from firth.models.shared.published import EncoderFormat
-    from firth.tokenizers.published import SentencePieceRules
+    from firth.tokenizers.published import SentencePieceRules, Vocab
+    from firth.tokenizers.sentencepiece import SentencePiece
 
 
 def _format() -> "EncoderFormat":
@@ -63,10 +66,22 @@ def _format() -> "EncoderFormat":
     )
 
 
-def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
-    from firth.models.albert.tokenizer import RULES
+def _albert(model: "SentencePiece", config: Mapping[str, object]) -> "Tokenizer":
+    from tokenizers import normalizers
 
-    return RULES
+    from firth.tokenizers.published import charsmap_of, enclosed, unigram_of
+
+    steps: list[normalizers.Normalizer] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps += [] if config.get("keep_accents", False) else [normalizers.NFKD(), normalizers.StripAccents()]
+    steps += [normalizers.Lowercase()] if config.get("do_lower_case", True) else []
+    special = dict.fromkeys(("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"), False)
+    vocab: Vocab = [(token, score) for token, score, _ in model.pieces]
+    tokenizer = unigram_of(vocab, "<unk>", special, normalizers.Sequence([*steps, *charsmap_of(model)]))
+    return enclosed(tokenizer, "[CLS]", "[SEP]", doubled=False)
+
+
+def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
+    return {"albert": _albert}
 
 
 SPEC = published_encoder("albert", _format, ("albert",), sentencepiece=_sentencepiece)

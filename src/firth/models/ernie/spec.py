@@ -19,10 +19,36 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
     return ErniePretraining
 
 
-def _format() -> "EncoderFormat":
-    from firth.models.ernie.format import ERNIE
+def _held(config: EncoderConfig, heads: set[str]) -> EncoderConfig | None:
+    """An encoder without tasks is a BERT."""
+    from firth.models.shared.published import has_plain_blocks
 
-    return ERNIE
+    return config if has_plain_blocks(config) and config.embedding_dim is None and config.num_tasks else None
+
+
+def _format() -> "EncoderFormat":
+    """ERNIE directories as Hugging Face writes them: BERT with a prefix of its own and a table of tasks."""
+    from firth.models.shared.published import (
+        BERT_CLASSES,
+        BERT_OUTPUT,
+        BERT_OUTSIDE,
+        BERT_SETTINGS,
+        EncoderFormat,
+        bert_heads,
+    )
+
+    return EncoderFormat(
+        classes={"ernie": "Ernie"},
+        title="ERNIE",
+        heads=bert_heads("ernie"),
+        architectures=BERT_CLASSES,
+        output=BERT_OUTPUT,
+        held=_held,
+        outside=BERT_OUTSIDE | {"embeddings.tasks": "embeddings.task_type_embeddings"},
+        settings=BERT_SETTINGS | {"num_tasks": "task_type_vocab_size"},
+        defaults={"task_type_vocab_size": 3},
+        switch="use_task_id",
+    )
 
 
 def _load(folder: Path) -> "Model":

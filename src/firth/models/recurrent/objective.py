@@ -32,8 +32,7 @@ from firth.corpus.streams import (
 )
 from firth.models.recurrent.cache import Cache, CachedScore
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
-from firth.models.recurrent.network import Reading, Recurrent
+from firth.models.recurrent.network import Reading, Recurrent, RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining
 from firth.nn.softmax import (
     AdaptiveOutput,

@@ -18,8 +18,8 @@ def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
 
 
 def _load(folder: Path) -> "Model":
-    from firth.models.recurrent.format import load_recurrent
     from firth.models.recurrent.model import RecurrentModel
+    from firth.models.recurrent.network import load_recurrent
     from firth.tokenizers.word_tokens import load_tokens
 
     config, weights, head = load_recurrent(folder)

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from firth.models.shared.specs import published_encoder
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from firth.models.shared.published import EncoderFormat
-    from firth.tokenizers.published import SentencePieceRules
+    from firth.tokenizers.published import SentencePieceRules, Vocab
+    from firth.tokenizers.sentencepiece import SentencePiece
 
 
 def _format() -> "EncoderFormat":
@@ -31,10 +34,37 @@ def _format() -> "EncoderFormat":
     )
 
 
-def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
-    from firth.models.roberta.tokenizer import RULES
+_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
-    return RULES
+
+def _xlm_roberta(model: "SentencePiece", config: Mapping[str, object]) -> "Tokenizer":
+    """fairseq's first four ids, the pieces one later, the mask last."""
+    from tokenizers import normalizers
+
+    from firth.tokenizers.published import charsmap_of, enclosed, unigram_of
+
+    pieces: Vocab = [(token, score) for token, score, _ in model.pieces[3:]]
+    vocab: Vocab = [(token, 0.0) for token in _TOKENS[:-1]] + pieces + [(_TOKENS[-1], 0.0)]
+    special = {token: token == "<mask>" for token in _TOKENS}
+    tokenizer = unigram_of(vocab, "<unk>", special, normalizers.Sequence(charsmap_of(model)))
+    return enclosed(tokenizer, "<s>", "</s>", doubled=True)
+
+
+def _camembert(model: "SentencePiece", config: Mapping[str, object]) -> "Tokenizer":
+    from tokenizers import normalizers
+
+    from firth.tokenizers.published import charsmap_of, enclosed, unigram_of
+
+    unused = [("<s>NOTUSED", 0.0), ("<pad>", 0.0), ("</s>NOTUSED", 0.0), ("<unk>", 0.0), ("<unk>NOTUSED", -100.0)]
+    pieces: Vocab = [(token, score) for token, score, _ in model.pieces[1:]]
+    special = {"<pad>": False, "<unk>": False, "<s>": False, "</s>": False, "<mask>": True}
+    vocab: Vocab = [*unused, *pieces, ("<mask>", 0.0)]
+    tokenizer = unigram_of(vocab, "<unk>", special, normalizers.Sequence(charsmap_of(model)))
+    return enclosed(tokenizer, "<s>", "</s>", doubled=True)
+
+
+def _sentencepiece() -> "Mapping[str, SentencePieceRules]":
+    return {"xlm-roberta": _xlm_roberta, "camembert": _camembert}
 
 
 SPEC = published_encoder("roberta", _format, ("roberta", "xlm-roberta", "camembert"), sentencepiece=_sentencepiece)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
-from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
+from firth.models.shared.configs import ImageClassesConfig, MaskedPatchesConfig
 from firth.models.swin.config import RECIPES, SwinConfig
 
 if TYPE_CHECKING:
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.swin.objective import SwinPretraining
+    from firth.models.shared.image_objective import ImagePretraining
+    from firth.models.swin.format import FORMAT
+
+    class SwinPretraining(ImagePretraining):
+        format = FORMAT
 
     return SwinPretraining
 

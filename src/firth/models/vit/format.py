@@ -7,11 +7,11 @@ from firth.core.config import Config
 from firth.core.files import read_json, save_tensors, write_json
 from firth.corpus.images import ImagesInfo
 from firth.models.shared.image_format import SETTINGS, Directory, Heads, block_names, labels_to_json, save_processor
-from firth.models.shared.image_network import ImageNetwork
 from firth.models.shared.image_objective import ImageFormat
 from firth.models.shared.published import Published, Weights, join_parts, split_parts
 from firth.models.vit.config import VitConfig
 from firth.models.vit.network import VitNetwork
+from firth.nn.patches import ImageNetwork
 
 OWN, MAE = "firth-vit", "vit_mae"
 DIRECTORY = Directory(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firth.core.registry import ModelSpec, ObjectiveConfig
-from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig
+from firth.models.shared.configs import ImageClassesConfig, MaskedPatchesConfig
 from firth.models.vit.config import RECIPES, VitConfig
 
 if TYPE_CHECKING:
