@@ -1,7 +1,7 @@
 """The registry of models: every model is one ``ModelSpec``, which says all that the rest of the package asks about
 it.
 
-To add a model to the package: a folder in ``firth/models`` with a ``spec.py`` that has ``SPEC``, and its name in
+To add a model to the package: a folder in ``firth/models`` whose ``__init__.py`` has ``SPEC``, and its name in
 ``MODELS``. A model from outside the package joins by ``register(SPEC)``, or by an entry point of the group
 ``firth.models`` that names its ``ModelSpec``.
 
@@ -136,7 +136,7 @@ def register(spec: ModelSpec) -> None:
 
 @cache
 def _installed() -> dict[str, ModelSpec]:
-    own = [import_module(f"firth.models.{name}.spec").SPEC for name in MODELS]
+    own = [import_module(f"firth.models.{name}").SPEC for name in MODELS]
     found = {spec.name: spec for spec in own}
     for entry in metadata.entry_points(group="firth.models"):
         spec = entry.load()
