@@ -23,8 +23,8 @@ from firth.corpus.pairs import corpus_info
 from firth.corpus.pictures import is_image, small_image
 from firth.evaluation.occurrences import read_sentences
 from firth.models.shared.model import ModelFacts
-from firth.retrieval.collection import live_texts
 from firth.retrieval.search import IndexModel
+from firth.retrieval.topics import live_texts
 from firth.serve.answers import ServedFacts
 from firth.serve.guard import Problem
 from firth.serve.pictures import EXAMPLE_SIZE, index_example, run_example, short_name

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _pretraining(objective: ObjectiveConfig) -> "type[Pretraining]":
-    from firth.models.vit.objective import VitPretraining
+    from firth.models.vit.format import VitPretraining
 
     return VitPretraining
 
