@@ -17,8 +17,7 @@ from firth.core.errors import FirthError, import_extra
 from firth.core.run import LayerMix, Run
 from firth.core.types import Array, Floats, Inputs, Ints, Layers, SameProcess, TextReader, batches_by_length, pad
 from firth.exporters.onnx_check import ROOM, check_graph
-from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
-from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
+from firth.exporters.onnx_encoder import ENDS, IDS, LOGITS, MASK, OWNER, SEGMENTS, STARTS, layer_name
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.model import Model, TextLayers, require_room
 from firth.models.shared.sentences import MODULES, SentenceConfig, SentenceEncoder, read_sentence_modules, text_rows
