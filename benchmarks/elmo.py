@@ -33,9 +33,8 @@ import torch
 
 import firth
 from firth.core.files import write_text
-from firth.core.record import SharePoint
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import Run
+from firth.core.run import Run, SharePoint
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.models.elmo.objective import BothDirections, ElmoPretraining, Ids

@@ -71,7 +71,7 @@ def scores(arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    from firth.training.loop import choose_precision
+    from firth.core.registry import choose_precision
 
     pairs, test = read_pairs(arguments.train)[: arguments.pairs], read_pairs(arguments.test)
     top = max(score for _, _, score in pairs)

@@ -19,7 +19,7 @@ from firth.core.files import read_json
 from firth.serve.application import Server
 from firth.serve.guard import ServeSettings
 from firth.serve.models import load_models
-from ngram_model.spec import SPEC
+from ngram_model import SPEC
 from task_text import files
 
 TEXTS = ["The old doctor found a broken clock near the river.", "老师看见了一本书。", "An apple!"]

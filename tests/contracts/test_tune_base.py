@@ -9,9 +9,8 @@ import torch
 
 import firth
 from firth.core.errors import FirthError, Interrupted
-from firth.core.record import RunRecord, TunedBase
 from firth.core.registry import find_run_recipe
-from firth.core.run import Run
+from firth.core.run import Run, RunRecord, TunedBase
 from firth.tasks import adaptation as tune_file
 from firth.training.loop import Loop
 from task_text import PEOPLE, THINGS, files

@@ -12,11 +12,11 @@ from firth.core.registry import find_run_recipe
 from firth.corpus.images import ImageCorpus
 from firth.data.images import ImageExample
 from firth.models.shared.image_model import ImageModel
-from firth.models.shared.image_network import ImageNetwork, Masked
 from firth.models.swin.format import load_swin
 from firth.models.swin.network import SwinNetwork
 from firth.models.vit.format import load_vit
 from firth.models.vit.network import VitNetwork
+from firth.nn.patches import ImageNetwork, Masked
 from image_samples import make_folder
 
 VIT = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 16}

@@ -8,8 +8,8 @@ from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from firth.api.using import AnyPath, as_paths, load, optional_path
-from firth.core.config import cluster_for, made_at
+from firth.api.using import load
+from firth.core.config import AnyPath, as_paths, cluster_for, made_at, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, loaded
-from firth.core.config import check_engine
+from firth.api.using import loaded
+from firth.core.config import AnyPath, check_engine
 from firth.core.errors import FirthError
 from firth.core.storage import Cluster
 

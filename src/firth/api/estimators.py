@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from firth.api.using import AnyPath
+from firth.core.config import AnyPath
 from firth.core.errors import FirthError
 from firth.core.files import read_json
-from firth.core.record import Record
+from firth.core.run import Record
 from firth.core.types import generator
 from firth.data.labelled import TagExample, TextExample
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
-    from firth.core.record import RunRecord
+    from firth.core.run import RunRecord
     from firth.tasks.model import TaskModel
 
 
@@ -102,7 +102,7 @@ class SavedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _record(self) -> RunRecord:
         """``firth.json`` of a finished task with one training, on examples from memory."""
-        from firth.core.record import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult, versions
+        from firth.core.run import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult, versions
 
         model, config = self.model_, self.model_.config
         result = TaskResult(

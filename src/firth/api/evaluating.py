@@ -6,18 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import (
-    AnyPath,
-    PlainData,
-    Settings,
-    as_paths,
-    collect,
-    load,
-    loaded,
-    optional_path,
-    reads_images,
-)
-from firth.core.config import cluster_for
+from firth.api.using import PlainData, load, loaded
+from firth.core.config import AnyPath, Settings, as_paths, cluster_for, collect, optional_path
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 
@@ -106,6 +96,8 @@ def evaluate(
         from firth.evaluation.minimal_pairs import evaluate_minimal_pairs
 
         return {**evaluate_minimal_pairs(load(run), Path(minimal_pairs), num, scoring, progress, encoding)}
+    from firth.api.tasks import reads_images
+
     if data is not None and reads_images(Path(run)):
         from firth.models.shared.image_model import ImageAnswers
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, PlainData, load, optional_path
+from firth.api.using import PlainData, load
+from firth.core.config import AnyPath, optional_path
 from firth.core.errors import FirthError, is_installed
 from firth.core.files import lock_folder
 from firth.reports.card import show_fact, write_card, write_static_card

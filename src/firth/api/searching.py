@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, PlainData, as_paths, load, load_trained_task
-from firth.core.config import check_engine, cluster_for
+from firth.api.using import PlainData, load, load_trained_task
+from firth.core.config import AnyPath, as_paths, check_engine, cluster_for
 from firth.core.errors import FirthError
 
 if TYPE_CHECKING:

@@ -6,19 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from firth.api.using import (
-    AnyPath,
-    Settings,
-    collect,
-    load,
-    load_trained_task,
-    loaded,
-    of_images,
-    optional_path,
-    reads_images,
-    split_grid,
-)
-from firth.core.config import check_engine, cluster_for
+from firth.api.using import load, load_trained_task, loaded, split_grid
+from firth.core.config import AnyPath, Settings, check_engine, cluster_for, collect, optional_path
 from firth.core.errors import FirthError
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
@@ -189,6 +178,32 @@ def start_task(
     return start_finetune(config, set(given), source, out, count, sweep, shares, overwrite, progress, teacher, cluster)
 
 
+def reads_images(path: Path) -> bool:
+    """Whether the model at a path is one of images."""
+    from firth.core.registry import find_spec
+    from firth.core.run import Run, is_run
+    from firth.models.shared.model import find_model
+
+    if not is_run(path) and not (path / "config.json").is_file():
+        return False
+    try:
+        run = Run.find(path)
+        return (find_model(path) if run is None else find_spec(run.record.model)).reads_images
+    except FirthError:
+        return False
+
+
+def of_images(train: Path, base: str) -> bool:
+    """Whether labelled examples are images: by the base; a folder or an npz holds nothing else."""
+    if reads_images(Path(base)):
+        return True
+    if train.is_dir() or train.suffix == ".npz":
+        raise FirthError(
+            f"{train}: images, which {base} does not read; name a base that does (from nothing: firth prepare-images, then firth pretrain vit-tiny)"
+        )
+    return False
+
+
 def _kind_of(task: str, source: Source) -> Literal["images", "fasttext", "embed", "write", "text"]:
     """What trains it; ``text``: the candidates of classify, score, tag and answer."""
     from firth.tasks.fasttext import FASTTEXT
@@ -320,7 +335,7 @@ def predict(
         raise FirthError("a cluster predicts for files: name one, without --examples")
     if examples is not None:
         return _predict_by_prompt(model, texts, file, text, examples, template)
-    from firth.tasks.scores import check_confidence, withheld
+    from firth.tasks.predict import check_confidence, withheld
 
     check_confidence(min_confidence)
     if texts is not None:

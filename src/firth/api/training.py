@@ -7,8 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firth.api.using import AnyPath, Settings, collect, load, optional_path, split_grid
-from firth.core.config import address_of, check_engine, cluster_for, local_path
+from firth.api.using import load, split_grid
+from firth.core.config import (
+    AnyPath,
+    Settings,
+    address_of,
+    check_engine,
+    cluster_for,
+    collect,
+    local_path,
+    optional_path,
+)
 from firth.core.errors import FirthError
 from firth.core.types import Progress
 from firth.training.checkpoints import event_files

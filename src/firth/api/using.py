@@ -1,14 +1,14 @@
 """Loading a model and using it: ``load``, ``generate`` and ``occurrences``; and what the other files
-of the API share (paths, settings).
+of the API share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from firth.core.config import local_path
+from firth.core.config import AnyPath, Settings, local_path
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from firth.tasks.model import TaskModel
     from firth.tasks.write.model import WritingModel
 
-AnyPath: TypeAlias = str | Path
-Settings: TypeAlias = Mapping[str, object]
 PlainData: TypeAlias = dict[str, Any]
 """Scores and facts as they are written to JSON."""
 INDEX = "index.json"  # of a folder that firth index made
@@ -52,6 +50,7 @@ def load(path: AnyPath) -> Model:
 def _load(path: Path) -> Model:
     """An exported model, a task, or a model, as the record of the run says; a directory without one may hold a task in
     its head."""
+    from firth.core.registry import specs
     from firth.core.run import Run
 
     if (path / INDEX).is_file():
@@ -60,11 +59,13 @@ def _load(path: Path) -> Model:
         return IndexModel(path, load)
     run = Run.find(path)
     kind = None if run is None else run.record.kind
+    spec = None if run is None else specs().get(run.record.model)
+    of_images = spec is not None and spec.reads_images
     if kind == "ctranslate2":
         from firth.exporters.ctranslate2 import load_ctranslate2
 
         return load_ctranslate2(path)
-    if kind == "onnx" and reads_images(path):
+    if kind == "onnx" and of_images:
         from firth.exporters.onnx_images import OnnxImages
 
         return OnnxImages(Run.open(path))
@@ -72,7 +73,7 @@ def _load(path: Path) -> Model:
         from firth.exporters.onnx_model import load_onnx
 
         return load_onnx(path)
-    if run is None or (kind in ("task", "write") and run.record.finished and not reads_images(path)):
+    if run is None or (kind in ("task", "write") and run.record.finished and not of_images):
         from firth.tasks.predict import has_task, load_task
 
         if run is not None or has_task(path):
@@ -98,32 +99,6 @@ def loaded(model: AnyPath | Model) -> Model:
     return load(model) if isinstance(model, str | Path) else model
 
 
-def reads_images(path: Path) -> bool:
-    """Whether the model at a path is one of images."""
-    from firth.core.registry import find_spec
-    from firth.core.run import Run, is_run
-    from firth.models.shared.model import find_model
-
-    if not is_run(path) and not (path / "config.json").is_file():
-        return False
-    try:
-        run = Run.find(path)
-        return (find_model(path) if run is None else find_spec(run.record.model)).reads_images
-    except FirthError:
-        return False
-
-
-def of_images(train: Path, base: str) -> bool:
-    """Whether labelled examples are images: by the base; a folder or an npz holds nothing else."""
-    if reads_images(Path(base)):
-        return True
-    if train.is_dir() or train.suffix == ".npz":
-        raise FirthError(
-            f"{train}: images, which {base} does not read; name a base that does (from nothing: firth prepare-images, then firth pretrain vit-tiny)"
-        )
-    return False
-
-
 def model_facts(path: Path) -> tuple[str, dict[str, object]] | None:
     """The name and the facts of a model that no run of Firth describes; none where there is no model."""
     from firth.core.registry import specs
@@ -134,24 +109,6 @@ def model_facts(path: Path) -> tuple[str, dict[str, object]] | None:
         return None
     spec = find_model(path)
     return spec.name, dict(spec.facts(path))
-
-
-def optional_path(path: AnyPath | None) -> Path | None:
-    """The path, if there is one."""
-    return None if path is None else Path(path)
-
-
-def as_paths(paths: AnyPath | Sequence[AnyPath]) -> list[str]:
-    """One or several paths as strings."""
-    return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-
-
-def collect(settings: Settings | None, keywords: Settings, **named: object) -> dict[str, object]:
-    """All settings of a call: the named parameters that are not None, further keywords, and ``settings``."""
-    if settings is not None and not isinstance(settings, Mapping):
-        raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
-    given = {name: value for name, value in named.items() if value is not None}
-    return {**given, **keywords, **(settings or {})}
 
 
 def explain(

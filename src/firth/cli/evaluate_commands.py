@@ -140,7 +140,7 @@ def evaluate(
 def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None:
     from firth.cli.describe import label_rows, label_warnings, word_rows
     from firth.cli.main import say, say_json, say_wrapped, table
-    from firth.core.record import LabelScore
+    from firth.core.run import LabelScore
     from firth.reports.card import show_fact
 
     if as_json:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO
 
 import typer
 
-from firth.core.errors import SAME_COMMAND, STOP_SIGNALS, FirthError, Interrupted, missing_package
-from firth.core.memory import is_out_of_memory
+from firth.core.errors import SAME_COMMAND, STOP_SIGNALS, FirthError, Interrupted, is_out_of_memory, missing_package
 
 if os.environ.get("WORLD_SIZE", "1") != "1":
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of what is meant (unused weights)

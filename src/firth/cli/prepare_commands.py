@@ -165,7 +165,7 @@ def prepare(
 
 def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
     """Prints the corpus and the next command."""
-    from firth.cli.corpora import corpus_rows
+    from firth.cli.describe import corpus_rows
     from firth.cli.main import say, say_json, table
 
     if as_json:
@@ -214,7 +214,7 @@ def prepare_pairs(
     Example: firth prepare-pairs train.en train.de --out corpora/ende
     """
     from firth.api import data
-    from firth.cli.corpora import pairs_rows
+    from firth.cli.describe import pairs_rows
     from firth.cli.main import say, say_json, table
     from firth.cli.progress import progress_display
 
@@ -269,7 +269,7 @@ def prepare_images(
     Example: firth prepare-images photos --out corpora/photos --image-size 64
     """
     from firth.api import data
-    from firth.cli.corpora import images_rows
+    from firth.cli.describe import images_rows
     from firth.cli.main import say, say_json, table
     from firth.cli.progress import progress_display
 

@@ -151,10 +151,9 @@ def finetune(
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
-    from firth.api.tasks import start_task
-    from firth.api.using import collect, of_images
+    from firth.api.tasks import of_images, start_task
     from firth.cli.progress import progress_display
-    from firth.core.config import cluster_for, parse_settings
+    from firth.core.config import cluster_for, collect, parse_settings
     from firth.core.errors import FirthError
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
@@ -226,9 +225,9 @@ def _check_images(source: "Source", only: bool, as_json: bool) -> None:
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
-    from firth.api.using import reads_images
     from firth.cli.describe import label_warnings, run_rows
     from firth.cli.main import say, say_json, say_wrapped, table
+    from firth.core.registry import find_spec
     from firth.core.run import Run
 
     record = Run.open(folder).record
@@ -247,7 +246,7 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     if record.uses:
         say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
         return
-    asked = "photo.jpg" if reads_images(folder) else "texts.txt"
+    asked = "photo.jpg" if find_spec(record.model).reads_images else "texts.txt"
     say(f"next: firth predict {folder} {asked}")
     say(f"or in a browser: firth serve {folder}")
 

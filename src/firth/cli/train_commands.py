@@ -228,9 +228,8 @@ def pretrain(
     Example: firth pretrain bert-mini --corpus corpora/news --out runs/bert --budget 20m
     """
     from firth.api import training
-    from firth.api.using import collect
     from firth.cli.progress import progress_display
-    from firth.core.config import parse_settings
+    from firth.core.config import collect, parse_settings
     from firth.training.checkpoints import event_files
 
     given = collect(

@@ -244,7 +244,7 @@ def full_stdin_lines() -> list[str]:
 
 def _encoded(run: Path, file: str, column: str, encoding: str | None) -> Iterator[str]:
     """The texts to encode, or for a model of images the paths of these."""
-    from firth.api.using import reads_images
+    from firth.api.tasks import reads_images
     from firth.cli.main import is_text
     from firth.data.images import find_images
 

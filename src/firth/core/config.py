@@ -1,4 +1,4 @@
-"""Settings: frozen pydantic models set by ``key=value``; durations, counts and sizes as people write them."""
+"""Settings: frozen pydantic models set by ``key=value``; durations, counts and sizes as people write them; what the machine has."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Self, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from firth.core.storage import Cluster
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+AnyPath: TypeAlias = str | Path
+Settings: TypeAlias = Mapping[str, object]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Positive = Annotated[int, Field(gt=0)]
 Layers = Annotated[int, Field(gt=0, le=1_000)]  # what no network has more of: a larger number is a damaged file
@@ -56,6 +58,31 @@ def usable_cores() -> int:
     found = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
     given = os.environ.get("FIRTH_CORES", "")
     return min(found, int(given)) if given.isdigit() and int(given) else found
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of the container if that has less."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 62
+    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            limit = Path(name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if limit.isdigit():
+            total = min(total, int(limit))
+    return total
+
+
+def require_memory(needed: float, what: str, remedy: str) -> None:
+    """Refuses what cannot fit into the memory of the machine, before any of it is taken. ``needed`` is the least."""
+    most = memory_bytes()
+    if needed > most:
+        raise FirthError(
+            f"{what} would take at least {show_bytes(needed)} of memory, but this machine has {show_bytes(most)}: {remedy}"
+        )
 
 
 def show_count(number: float) -> str:
@@ -195,6 +222,14 @@ def parse_settings(words: Sequence[str]) -> dict[str, TypedText]:
     return found
 
 
+def collect(settings: Settings | None, keywords: Settings, **named: object) -> dict[str, object]:
+    """All settings of a call: the named parameters that are not None, further keywords, and ``settings``."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise FirthError('settings are names with values, for example {"model.num_layers": 2}: give a dictionary')
+    given = {name: value for name, value in named.items() if value is not None}
+    return {**given, **keywords, **(settings or {})}
+
+
 def _assign(data: dict[str, object], key: str, value: object) -> None:
     *path, last = key.split(".")
     for name in path:
@@ -251,10 +286,20 @@ def _config_types(annotation: object) -> list[type[BaseModel]]:
     return []
 
 
-# -- addresses of other machines: the plain path needs none of ``core.storage``
+# -- paths, and addresses of other machines: the plain path needs none of ``core.storage``
 
 ENGINES = ("local", "ray")
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}([^/].*)")  # one slash: as Path writes it
+
+
+def optional_path(path: AnyPath | None) -> Path | None:
+    """The path, if there is one."""
+    return None if path is None else Path(path)
+
+
+def as_paths(paths: AnyPath | Sequence[AnyPath]) -> list[str]:
+    """One or several paths as strings."""
+    return [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
 
 
 def address_of(path: str | Path) -> str | None:

@@ -1,12 +1,9 @@
 """``FirthError``, an error with a remedy, and suggestions for unknown names: by another name that the field uses,
-by words, by letters; and the refusal to compute in a forked process where that may never end.
+by words, by letters.
 """
 
-import os
 import re
 import signal
-import sys
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -14,8 +11,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from types import ModuleType
-
-from firth.core.other_names import OTHER_NAMES
 
 _GENERIC = frozenset({"num", "max", "min", "prob", "dim", "size", "len", "ratio"})  # they say what kind of number it is
 _WORDS = {  # other forms of the words that names are made of
@@ -124,6 +119,16 @@ class FirthError(Exception):
 
     The command line prints it without a traceback and leaves with exit code 2.
     """
+
+
+_OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, NumPy or PyTorch could not get the memory it asked for."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _OUT_OF_MEMORY)
 
 
 SAME_COMMAND = "run the same command again"
@@ -251,44 +256,108 @@ def import_extra(name: str, extra: str, purpose: str) -> ModuleType:
         raise FirthError(f"{purpose} needs the package {name}: pip install '{with_extra(extra)}'") from None
 
 
-# -- after a fork
-
-_computed: set[int] = set()  # threads of this process in which networks have computed
-_refused = False
-FORKED = (
-    "this process was forked from one in which {who}, and may wait here without end: "
-    "start workers with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a model"
-)
+# -- names that settings have in transformers, PyTorch's examples, gensim and fastText: ours, the likeliest first. One that is
+# here never gets another answer: where a model has no such setting, nothing is suggested.
 
 
-def note_computing() -> None:
-    """Called by every network before it computes. After a fork PyTorch's matrix routines (MKL) may wait for threads that
-    are not there any more: one thread is safe where only the thread that forked had computed, otherwise it is refused."""
-    if _refused:
-        raise FirthError(FORKED.format(who="several threads had computed with models"))
-    _computed.add(threading.get_ident())
-
-
-def _after_fork() -> None:
-    """In the child."""
-    global _refused
-    _refused = _refused or bool(_computed - {threading.get_ident()})
-    torch = sys.modules.get("torch")
-    if _computed and torch is not None:
-        torch.set_num_threads(1)
-    _computed.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
-
-
-class SameProcess:
-    """For an engine with threads of its own, which a forked process does not have."""
-
-    def __init__(self, engine: str) -> None:
-        self.engine, self.process = engine, os.getpid()
-
-    def check(self) -> None:
-        if os.getpid() != self.process:
-            raise FirthError(FORKED.format(who=f"{self.engine} had started its threads"))
+OTHER_NAMES: dict[str, tuple[str, ...]] = {  # by its words, as ``_words`` normalises them
+    "alpha": ("learning_rate",),
+    "attention_dropout": ("attention_dropout_prob",),
+    "attention_dropout_prob": ("attention_dropout_prob",),
+    "attention_pdrop": ("attention_dropout_prob",),
+    "attention_prob_dropout_prob": ("attention_dropout_prob",),
+    "bf16": ("precision",),
+    "block_size": ("seq_len", "max_positions"),
+    "bptt": ("seq_len",),
+    "bs": ("batch_size",),
+    "bucket": ("bucket",),
+    "classifier_dropout": (),
+    "clip": ("clip_norm",),
+    "context_len": ("seq_len", "max_positions"),
+    "d_ff": ("ffn_dim",),
+    "d_kv": ("head_dim",),
+    "d_model": ("hidden_dim",),
+    "depth": ("num_layers",),
+    "dim": ("hidden_dim",),
+    "early_stopping_patience": ("patience",),
+    "embd_pdrop": ("dropout_prob",),
+    "embed_dim": ("embedding_dim", "dim"),
+    "embed_share": ("embeddings_ratio",),
+    "embed_size": ("embedding_dim", "dim"),
+    "emsize": ("embedding_dim",),
+    "evaluation_batch_size": (),
+    "evaluation_step": ("evaluations",),
+    "evaluation_strategy": ("evaluations",),
+    "fp16": ("precision",),
+    "gradient_clip": ("clip_norm",),
+    "gradient_clip_norm": ("clip_norm",),
+    "gradient_clip_val": ("clip_norm",),
+    "hidden_act": ("activation",),
+    "hidden_dropout_prob": ("dropout_prob",),
+    "hidden_size": ("hidden_dim",),
+    "initializer_range": ("init_std",),
+    "intermediate_size": ("ffn_dim",),
+    "iter": ("steps", "epochs"),
+    "iteration": ("steps", "epochs"),
+    "learning_rate_schedule": ("schedule",),
+    "learning_rate_schedule_type": ("schedule",),
+    "learning_rate_update_rate": (),
+    "load_best_model_at_end": ("finish",),
+    "logging_step": (),
+    "max_gradient_norm": ("clip_norm",),
+    "max_len": ("seq_len", "max_len", "max_positions"),
+    "max_position_embed": ("max_positions",),
+    "max_seq_len": ("seq_len", "max_len", "max_positions"),
+    "metric_for_best_model": ("metric",),
+    "min_alpha": (),
+    "min_count": ("min_count",),
+    "mlm_prob": ("mask_prob",),
+    "neg": ("num_negatives", "negatives"),
+    "negative": ("num_negatives", "negatives"),
+    "nhid": ("hidden_dim",),
+    "nlayer": ("num_layers",),
+    "noise_density": ("noise_density",),
+    "noise_share": ("noise_density",),
+    "ns_exponent": ("noise_power",),
+    "num_attention_head": ("num_heads",),
+    "num_ctx": ("seq_len", "max_positions"),
+    "num_decoder_layer": ("decoder_layers",),
+    "num_embd": ("hidden_dim",),
+    "num_head": ("num_heads",),
+    "num_hidden_layer": ("num_layers",),
+    "num_inner": ("ffn_dim",),
+    "num_key_value_head": ("num_kv_heads",),
+    "num_layer": ("num_layers",),
+    "num_position": ("max_positions",),
+    "num_train_epoch": ("epochs",),
+    "num_warmup_step": ("warmup_ratio",),
+    "optim": ("optimizer",),
+    "output_dir": (),
+    "per_device_evaluation_batch_size": (),
+    "per_device_train_batch_size": ("batch_size",),
+    "pool": ("pooling",),
+    "pooling": ("pool",),
+    "pooling_mode": ("pooling", "pool"),
+    "resid_pdrop": ("dropout_prob",),
+    "rnn_type": ("cell",),
+    "sample": ("sample",),
+    "save_step": ("checkpoints",),
+    "save_total_limit": ("keep",),
+    "schedule_type": ("schedule",),
+    "sg": ("architecture",),
+    "tie_embed": ("tied_output",),
+    "tie_weight": ("tied_output",),
+    "tie_word_embed": ("tied_output",),
+    "tied_weight": ("tied_output",),
+    "type_vocab_size": ("num_segments",),
+    "vector_size": ("dim",),
+    "warmup_step": ("warmup_ratio",),
+    "wd": ("weight_decay",),
+    "weight_tying": ("tied_output",),
+    "width": ("hidden_dim",),
+    "window": ("window",),
+    "window_size": ("window",),
+    "word_ngram": ("word_ngrams",),
+    "worker": ("threads",),
+    "ws": ("window",),
+}

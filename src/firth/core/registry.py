@@ -1,12 +1,12 @@
 """The registry of models: every model is one ``ModelSpec``, which says all that the rest of the package asks about
 it.
 
-To add a model to the package: a folder in ``firth/models`` with a ``spec.py`` that has ``SPEC``, and its name in
+To add a model to the package: a folder in ``firth/models`` whose ``__init__.py`` has ``SPEC``, and its name in
 ``MODELS``. A model from outside the package joins by ``register(SPEC)``, or by an entry point of the group
 ``firth.models`` that names its ``ModelSpec``.
 
-Below it are the settings of tokens, of training, and of a whole run. They are plain data without torch, so that
-listing recipes is fast.
+Below it are the settings of tokens, of training with its precision, and of a whole run. They are plain data without torch, so
+that listing recipes is fast.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, metadata
@@ -135,7 +136,7 @@ def register(spec: ModelSpec) -> None:
 
 @cache
 def _installed() -> dict[str, ModelSpec]:
-    own = [import_module(f"firth.models.{name}.spec").SPEC for name in MODELS]
+    own = [import_module(f"firth.models.{name}").SPEC for name in MODELS]
     found = {spec.name: spec for spec in own}
     for entry in metadata.entry_points(group="firth.models"):
         spec = entry.load()
@@ -238,6 +239,35 @@ class TokensConfig(Config):
 
 Precision: TypeAlias = Literal["float32", "bfloat16", "float16", "auto"]
 """Of matrix products; auto is bfloat16 where the machine has units for it."""
+
+
+def choose_precision(precision: Precision, device: str) -> Precision:
+    """``auto`` is bfloat16 where the machine has units for it, which are several times as fast; the weights and the optimizer
+    are float32 in any case. Chosen once, when a run begins."""
+    if precision != "auto":
+        return precision
+    import torch
+
+    device = device.partition(":")[0]
+    fast = device == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    fast = fast or (device == "cuda" and torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+    return "bfloat16" if fast else "float32"
+
+
+def precision_context(precision: Precision, device: str) -> AbstractContextManager[object]:
+    """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
+    precision = choose_precision(precision, device)
+    if precision == "float32":
+        return nullcontext()
+    import torch
+
+    device = device.partition(":")[0]
+    if device == "cpu":
+        if precision == "float16":
+            raise FirthError("precision float16 needs a GPU: use float32 on a CPU")
+        if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            raise FirthError("this CPU has no bfloat16 units, it would be many times slower: use precision=float32")
+    return torch.autocast(device, torch.bfloat16 if precision == "bfloat16" else torch.float16)
 
 
 class TrainingConfig(Config):

@@ -5,17 +5,20 @@ B batch, T tokens, D hidden size, L layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.errors import note_computing
+from firth.core.errors import FirthError
 
 if TYPE_CHECKING:
     import torch
@@ -358,6 +361,15 @@ def uniform(*keys: ArrayLike) -> NDArray[np.float64]:
     return (hashed(*keys) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+Real = TypeVar("Real", np.float32, np.float64)
+
+
+def softmax(scores: NDArray[Real]) -> NDArray[Real]:
+    """Over the last axis, in the precision of the scores."""
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(shares / shares.sum(-1, keepdims=True))
+
+
 def unit_rows(vectors: Floats) -> Floats:
     """Rows of length 1; zeros stay."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -426,58 +438,44 @@ def pad(rows: Sequence[Ints], pad_id: int = 0) -> tuple[Ints, Ints]:
     return ids_BT, mask_BT
 
 
-# -- texts of any length through a model of limited length
+# -- after a fork
+
+_computed: set[int] = set()  # threads of this process in which networks have computed
+_refused = False
+FORKED = (
+    "this process was forked from one in which {who}, and may wait here without end: "
+    "start workers with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a model"
+)
 
 
-def window_places(size: int, most: int) -> list[Ints]:
-    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
-    if size <= most:
-        return [np.arange(size)]
-    inner, room = np.arange(1, size - 1), most - 2
-    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+def note_computing() -> None:
+    """Called by every network before it computes. After a fork PyTorch's matrix routines (MKL) may wait for threads that
+    are not there any more: one thread is safe where only the thread that forked had computed, otherwise it is refused."""
+    if _refused:
+        raise FirthError(FORKED.format(who="several threads had computed with models"))
+    _computed.add(threading.get_ident())
 
 
-def padded_batches(
-    rows: Sequence[Ints], pad_id: int = 0, batch_tokens: int = BATCH_TOKENS
-) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """(numbers, ids [B, T], 1 where there is a token) of rows of like length."""
-    for numbers in batches_by_length([len(row) for row in rows], batch_tokens):
-        yield numbers, *pad([rows[number] for number in numbers], pad_id)
+def _after_fork() -> None:
+    """In the child."""
+    global _refused
+    _refused = _refused or bool(_computed - {threading.get_ident()})
+    torch = sys.modules.get("torch")
+    if _computed and torch is not None:
+        torch.set_num_threads(1)
+    _computed.clear()
 
 
-def packed_batches(rows: Sequence[Ints], batch_tokens: int = BATCH_TOKENS) -> Iterator[tuple[Ints, Ints, list[int]]]:
-    """(numbers, ids [N], lengths) of rows end to end, in the order of their lengths, so that equal ones are neighbours."""
-    lens = [len(row) for row in rows]
-    for numbers in batches_by_length(lens, batch_tokens, padded=False):
-        yield numbers, np.concatenate([rows[number] for number in numbers]), [lens[number] for number in numbers]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
-    """One vector per text from those of its windows: by length for the mean, else the first, the last or the largest."""
-    if len(pooled) == num_texts:
-        return pooled
-    out = np.empty((num_texts, pooled.shape[1]), np.float32)
-    for text in range(num_texts):
-        mine = owner == text
-        if pool == "mean":
-            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
-        elif pool == "max":
-            out[text] = pooled[mine].max(0)
-        else:
-            out[text] = pooled[mine][0 if pool == "cls" else -1]
-    return out
+class SameProcess:
+    """For an engine with threads of its own, which a forked process does not have."""
 
+    def __init__(self, engine: str) -> None:
+        self.engine, self.process = engine, os.getpid()
 
-def encode_windows(
-    texts: Sequence[Sequence[Ints]],
-    dim: int,
-    pool: str,
-    pooled: Callable[[Sequence[Ints]], Iterable[tuple[Ints, Floats]]],
-) -> Floats:
-    """One vector per text, [N, D], from its windows. ``pooled`` gives (numbers, a vector each) of some windows at a time."""
-    windows = [window for text in texts for window in text]
-    owner = np.repeat(np.arange(len(texts)), np.asarray([len(text) for text in texts], np.int64))
-    found = np.zeros((len(windows), dim), np.float32)
-    for numbers, vectors in pooled(windows):
-        found[numbers] = vectors
-    return pool_windows(found, owner, np.asarray([len(window) for window in windows]), len(texts), pool)
+    def check(self) -> None:
+        if os.getpid() != self.process:
+            raise FirthError(FORKED.format(who=f"{self.engine} had started its threads"))

@@ -5,6 +5,8 @@ of documents, then the merged arrays, which get the final name in one rename. Af
 same command continues from what is there; what is wrong with the input leaves nothing behind.
 """
 
+import ctypes
+import gc
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +19,6 @@ import numpy as np
 from firth.core.config import check_engine, usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, behind_link, checksum, read_json, replace_folder, write_json
-from firth.core.memory import release_memory
 from firth.core.registry import TokensConfig
 from firth.core.storage import Cluster
 from firth.core.types import Progress
@@ -39,8 +40,16 @@ from firth.corpus.parts import (
     merge_types,
     working_folder,
 )
-from firth.corpus.script_sample import CASE_KEPT, has_dotless_i, script_sample
-from firth.data.readers import Document, ReadingConfig, find_layouts, read_dictionary, read_documents
+from firth.data.readers import (
+    CASE_KEPT,
+    Document,
+    ReadingConfig,
+    find_layouts,
+    has_dotless_i,
+    read_dictionary,
+    read_documents,
+    script_sample,
+)
 from firth.data.sources import Source, find_sources, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.segmentation import PLAIN, Segmentation, choose_segmentation
@@ -449,3 +458,14 @@ def _finish(pending: Iterable[Future[None]]) -> set[Future[None]]:
     for future in done:
         future.result()
     return rest
+
+
+def release_memory() -> None:
+    """Returns freed heap memory to the system (glibc's malloc_trim); does nothing elsewhere."""
+    gc.collect()
+    if sys.platform != "linux":  # Windows cannot even open itself as a library
+        return
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        return

@@ -25,8 +25,8 @@ from firth.corpus.loss import LossInfo, Sample, loss_warnings, measure_loss, pie
 from firth.corpus.pairs import SIDES, PairsInfo, PairSplitInfo
 from firth.corpus.parts import PackedFolder, check_goal, hash_bytes, pack_folder, unpack_pieces, working_folder
 from firth.corpus.prepare import described
-from firth.corpus.script_sample import CASE_KEPT, has_dotless_i
 from firth.data.parallel import Pair, PairsReadingConfig, find_pair_sources, read_pairs
+from firth.data.readers import CASE_KEPT, has_dotless_i
 from firth.data.sources import Source, require_unchanged, stamps
 from firth.tokenizers.pieces import Pieces
 from firth.tokenizers.vocabulary import train_pieces

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError, SameProcess, import_extra
+from firth.core.errors import FirthError, import_extra
 from firth.core.files import atomic_folder, checksum, read_json
-from firth.core.record import ExportRecord, RunRecord, TranslationCheck, versions
 from firth.core.registry import spec_of_model_type
-from firth.core.run import Run
+from firth.core.run import ExportRecord, Run, RunRecord, TranslationCheck, versions
+from firth.core.types import SameProcess
 from firth.corpus.pairs import PairsCorpus
 from firth.data.sources import find_sources, numbered_lines
 from firth.decoding.steps import Beam, Hypothesis, Rules

@@ -20,15 +20,13 @@ from firth.core.files import (
     shorten,
     write_json,
 )
-from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
-from firth.core.run import Run, is_run
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, is_run, versions
 from firth.core.storage import cache_folder
 from firth.core.types import Batch
-from firth.exporters.onnx_encoder import EncoderWriter, loudness
+from firth.exporters.onnx_encoder import EncoderWriter, Head, loudness, write_head
 from firth.exporters.onnx_graph import GraphWriter
 from firth.exporters.onnx_images import export_images
 from firth.exporters.onnx_model import CRF_WEIGHTS, GRAPH, load_onnx
-from firth.exporters.onnx_task import Head, write_head
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder_model import EncoderModel
 from firth.models.shared.image_model import ImageModel

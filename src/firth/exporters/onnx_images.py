@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
-from firth.core.record import ExportRecord, OutputCheck, RunRecord, versions
 from firth.core.registry import find_spec
-from firth.core.run import Run
-from firth.exporters.onnx_encoder import LAST
+from firth.core.run import ExportRecord, OutputCheck, Run, RunRecord, versions
+from firth.exporters.onnx_encoder import LAST, LOGITS
 from firth.exporters.onnx_graph import GraphWriter
 from firth.exporters.onnx_model import GRAPH, Session
-from firth.exporters.onnx_task import LOGITS
 from firth.models.shared.image_format import PROCESSOR, load_processor, save_processing
 from firth.models.shared.image_model import ImageAnswers, ImageModel
 from firth.models.swin.network import Order, Stage, SwinNetwork, WindowBlock, turn_order

@@ -13,29 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from firth.core.config import usable_cores
-from firth.core.errors import FirthError, SameProcess, import_extra
-from firth.core.record import LayerMix
-from firth.core.run import Run
-from firth.core.types import (
-    Array,
-    Floats,
-    Inputs,
-    Ints,
-    Layers,
-    TextReader,
-    batches_by_length,
-    encode_windows,
-    pad,
-    padded_batches,
-    window_places,
-)
+from firth.core.errors import FirthError, import_extra
+from firth.core.run import LayerMix, Run
+from firth.core.types import Array, Floats, Inputs, Ints, Layers, SameProcess, TextReader, batches_by_length, pad
 from firth.exporters.onnx_check import ROOM, check_graph
-from firth.exporters.onnx_encoder import IDS, MASK, SEGMENTS, layer_name
-from firth.exporters.onnx_task import ENDS, LOGITS, OWNER, STARTS
+from firth.exporters.onnx_encoder import ENDS, IDS, LOGITS, MASK, OWNER, SEGMENTS, STARTS, layer_name
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.model import Model, TextLayers, require_room
 from firth.models.shared.sentences import MODULES, SentenceConfig, SentenceEncoder, read_sentence_modules, text_rows
-from firth.nn.arrays import ArrayCRF, load_arrays, pool_rows
+from firth.nn.arrays import ArrayCRF, encode_windows, load_arrays, padded_batches, pool_rows, window_places
 from firth.tasks.config import ArrayNetwork, TaskConfig
 from firth.tasks.counts import CountsTask
 from firth.tasks.model import ADDED, TaskModel, build_task

@@ -14,9 +14,8 @@ import numpy as np
 from firth.core.config import named, parse_duration, show_count, show_duration
 from firth.core.errors import FirthError, going_on
 from firth.core.files import checksum, fingerprint, write_text
-from firth.core.record import CorpusRecord, EmbeddingsRecord, MadeFrom, RunRecord, versions
-from firth.core.registry import RunConfig, find_spec
-from firth.core.run import Run
+from firth.core.registry import RunConfig, choose_precision, find_spec
+from firth.core.run import CorpusRecord, EmbeddingsRecord, MadeFrom, Run, RunRecord, versions
 from firth.core.types import Event, Progress
 from firth.corpus.format import Corpus
 from firth.models.shared.embeddings import AUTO, NONE, check_start, start_table
@@ -25,7 +24,7 @@ from firth.nn.attention import repeat_positions
 from firth.reports.card import write_card
 from firth.reports.page import cards, line_figure, page, principal_plane, settings_table, write_report
 from firth.training.checkpoints import History, learning, list_checkpoints, read_history
-from firth.training.loop import Loop, choose_precision
+from firth.training.loop import Loop
 from firth.training.optimizer import load_average
 from firth.training.ranks import process_count, restarted
 from firth.vectors.configs import VectorsConfig

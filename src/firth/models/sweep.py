@@ -15,9 +15,8 @@ from pathlib import Path
 from firth.core.config import named
 from firth.core.errors import FirthError
 from firth.core.files import fingerprint, read_json, write_json
-from firth.core.record import SweptRun
 from firth.core.registry import RunConfig
-from firth.core.run import Run, is_run
+from firth.core.run import Run, SweptRun, is_run
 from firth.core.storage import Cluster, run_jobs
 from firth.core.types import Progress
 from firth.models.pretrain import resume_run, start_run

@@ -1,20 +1,19 @@
 """What stands beside the graph of an exported model, in NumPy: pooling and the modules of sentence vectors, the CRF of a tagger,
-softmax and sigmoid. The same numbers as ``nn.sentences`` and ``nn.crf``, without torch.
+sigmoid; windows of long texts. The same numbers as ``nn.sentences`` and ``nn.crf``, without torch.
 
 B batch, T tokens, D width, K tags, S texts.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
 from firth.core.files import shorten
-from firth.core.types import Array, Floats, Ints
+from firth.core.types import BATCH_TOKENS, Array, Floats, Ints, batches_by_length, pad, softmax
 
 FORBIDDEN = -1e4  # as in ``nn.crf``
 POOLS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "last")
@@ -33,15 +32,6 @@ def load_arrays(path: Path) -> dict[str, Array]:
         raise FirthError(f"{path}: no such file") from None
     except (SafetensorError, TypeError, KeyError, AttributeError, ValueError, OSError) as error:
         raise FirthError(f"{path}: not a complete weights file ({shorten(error)}); copy it again") from None
-
-
-Real = TypeVar("Real", np.float32, np.float64)
-
-
-def softmax(scores: NDArray[Real]) -> NDArray[Real]:
-    """Over the last axis, in the precision of the scores."""
-    shares = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.asarray(shares / shares.sum(-1, keepdims=True))
 
 
 def sigmoid(scores: Floats) -> Floats:
@@ -193,3 +183,60 @@ class ArrayCRF:
         for scores_K in scores_TK[:0:-1]:
             backward.append(_log_sum(self.step_KK + (scores_K + backward[-1])[None], 1))
         return softmax(np.stack(forward) + np.stack(backward[::-1]))
+
+
+# -- texts of any length through a model of limited length
+
+
+def window_places(size: int, most: int) -> list[Ints]:
+    """Places of the tokens in each window of at most ``most``, each with the first and the last token; nothing is cut off."""
+    if size <= most:
+        return [np.arange(size)]
+    inner, room = np.arange(1, size - 1), most - 2
+    return [np.concatenate(([0], inner[start : start + room], [size - 1])) for start in range(0, len(inner), room)]
+
+
+def padded_batches(
+    rows: Sequence[Ints], pad_id: int = 0, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """(numbers, ids [B, T], 1 where there is a token) of rows of like length."""
+    for numbers in batches_by_length([len(row) for row in rows], batch_tokens):
+        yield numbers, *pad([rows[number] for number in numbers], pad_id)
+
+
+def packed_batches(rows: Sequence[Ints], batch_tokens: int = BATCH_TOKENS) -> Iterator[tuple[Ints, Ints, list[int]]]:
+    """(numbers, ids [N], lengths) of rows end to end, in the order of their lengths, so that equal ones are neighbours."""
+    lens = [len(row) for row in rows]
+    for numbers in batches_by_length(lens, batch_tokens, padded=False):
+        yield numbers, np.concatenate([rows[number] for number in numbers]), [lens[number] for number in numbers]
+
+
+def pool_windows(pooled: Floats, owner: Ints, lens: Ints, num_texts: int, pool: str) -> Floats:
+    """One vector per text from those of its windows: by length for the mean, else the first, the last or the largest."""
+    if len(pooled) == num_texts:
+        return pooled
+    out = np.empty((num_texts, pooled.shape[1]), np.float32)
+    for text in range(num_texts):
+        mine = owner == text
+        if pool == "mean":
+            out[text] = np.average(pooled[mine], axis=0, weights=lens[mine])
+        elif pool == "max":
+            out[text] = pooled[mine].max(0)
+        else:
+            out[text] = pooled[mine][0 if pool == "cls" else -1]
+    return out
+
+
+def encode_windows(
+    texts: Sequence[Sequence[Ints]],
+    dim: int,
+    pool: str,
+    pooled: Callable[[Sequence[Ints]], Iterable[tuple[Ints, Floats]]],
+) -> Floats:
+    """One vector per text, [N, D], from its windows. ``pooled`` gives (numbers, a vector each) of some windows at a time."""
+    windows = [window for text in texts for window in text]
+    owner = np.repeat(np.arange(len(texts)), np.asarray([len(text) for text in texts], np.int64))
+    found = np.zeros((len(windows), dim), np.float32)
+    for numbers, vectors in pooled(windows):
+        found[numbers] = vectors
+    return pool_windows(found, owner, np.asarray([len(window) for window in windows]), len(texts), pool)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.memory import require_memory
+from firth.core.config import require_memory
 from firth.nn.cache import KeyValues, Past
 from firth.nn.layers import GradientContext, growth, kept
 

@@ -21,7 +21,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from firth.core.errors import note_computing
+from firth.core.types import note_computing
 from firth.nn.layers import GradientContext
 
 _CHUNK = 1 << 20  # scores held at a time

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.record import RunRecord, TranslationCheck
 from firth.core.registry import specs
-from firth.core.run import Run
+from firth.core.run import LearningCurve, Run, RunRecord, TranslationCheck
 
 CARD = "README.md"
 _KINDS = {
@@ -45,6 +44,17 @@ def show_fact(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+_HELPS, _HELPS_LITTLE = 0.02, 0.005  # of a score, at twice the labels
+
+
+def show_curve(curve: LearningCurve) -> str:
+    """Whether more labels would help, for people."""
+    gain = curve.predicted - curve.fitted
+    helps = "would help" if gain >= _HELPS else "would help a little" if gain >= _HELPS_LITTLE else "would hardly help"
+    values = f"{curve.metric} {curve.predicted:.3f} where it is {curve.fitted:.3f} now"
+    return f"{helps}: with {2 * curve.examples:,} about {values} ({curve.name})"
 
 
 def write_card(run: Run, name: str | None = None) -> None:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.record import Chart, RunRecord
-from firth.core.run import Run
+from firth.core.run import Chart, Run, RunRecord
 from firth.reports.card import write_card
 from firth.reports.words import in_both_languages, reflowing
 from firth.training.checkpoints import read_history

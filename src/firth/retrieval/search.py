@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.facts import ModelFacts
 from firth.core.types import AnswerCandidate, Floats, unit_rows
-from firth.models.shared.model import Model
+from firth.models.shared.model import Model, ModelFacts
 from firth.retrieval.exact import LEAST_WEIGHT, Encode, fuse
 from firth.retrieval.parts import read_conditions
 from firth.retrieval.passages import Span

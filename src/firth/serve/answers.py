@@ -3,7 +3,7 @@ data."""
 
 from pydantic import BaseModel, Field
 
-from firth.core.facts import ModelFacts
+from firth.models.shared.model import ModelFacts
 
 
 class Answer(BaseModel):

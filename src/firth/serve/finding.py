@@ -7,9 +7,8 @@ from dataclasses import asdict
 
 from firth.api.searching import search
 from firth.core.errors import FirthError
-from firth.retrieval.collection import Collection, read_collection
 from firth.retrieval.search import Hit, IndexModel
-from firth.retrieval.topics import find_duplicates, find_topics
+from firth.retrieval.topics import Collection, find_duplicates, find_topics, read_collection
 from firth.serve import answers
 from firth.serve import schemas as bodies
 from firth.serve.endpoints import MAX_PIXELS, AnyEndpoint, Json, single

@@ -18,13 +18,13 @@ from firth.api.data import tokens_of
 from firth.api.exporting import graph_of
 from firth.api.using import load
 from firth.core.errors import FirthError, nearest
-from firth.core.facts import ModelFacts
 from firth.core.run import Run
 from firth.corpus.pairs import corpus_info
 from firth.corpus.pictures import is_image, small_image
 from firth.evaluation.occurrences import read_sentences
-from firth.retrieval.collection import live_texts
+from firth.models.shared.model import ModelFacts
 from firth.retrieval.search import IndexModel
+from firth.retrieval.topics import live_texts
 from firth.serve.answers import ServedFacts
 from firth.serve.guard import Problem
 from firth.serve.pictures import EXAMPLE_SIZE, index_example, run_example, short_name

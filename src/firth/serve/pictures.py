@@ -12,7 +12,7 @@ from firth.core.errors import FirthError
 from firth.core.run import Run
 from firth.corpus.images import ImageCorpus
 from firth.corpus.pictures import first_image, png, small_image
-from firth.retrieval.collection import live_texts
+from firth.retrieval.topics import live_texts
 
 if TYPE_CHECKING:
     from firth.retrieval.search import IndexModel

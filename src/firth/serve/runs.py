@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 from firth.core.errors import FirthError
-from firth.core.record import RunRecord
-from firth.core.run import Run
+from firth.core.run import Run, RunRecord
 from firth.retrieval.store import INDEX
 from firth.training.checkpoints import read_history
 

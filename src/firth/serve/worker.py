@@ -33,8 +33,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from firth.core.config import usable_cores
-from firth.core.errors import FirthError
-from firth.core.memory import is_out_of_memory
+from firth.core.errors import FirthError, is_out_of_memory
 from firth.core.types import in_slices
 from firth.serve.guard import Problem, ServeSettings, explain
 from firth.serve.schemas import IMAGE_TYPES, Body, Pictured

@@ -10,9 +10,8 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file, read_json, write_json
-from firth.core.record import TunedBase
 from firth.core.registry import RunConfig, find_run_recipe
-from firth.core.run import Run, is_run
+from firth.core.run import Run, TunedBase, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare import prepare
 from firth.data.readers import ReadingConfig, read_documents

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import Later
-from firth.core.record import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Encoding, Ints, Losses, Prediction, TextReader
 from firth.data.labelled import AnswerExample
 from firth.tasks.answer_spans import Found, answer_scores, answer_tokens, best_threshold, find_answers

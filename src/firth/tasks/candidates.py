@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from firth.core.config import parse_duration, show_duration
-from firth.core.record import CalibrationResult, CandidateResult, LearningCurve
+from firth.core.run import CalibrationResult, CandidateResult, LearningCurve
 from firth.core.storage import Cluster
 from firth.core.types import Event, Prediction, Progress
 from firth.data.labelled import TextExample

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import Later
-from firth.core.record import LabelScore
-from firth.core.types import Batch, Floats, Losses, Prediction, TextReader
+from firth.core.run import LabelScore
+from firth.core.types import Batch, Floats, Losses, Prediction, TextReader, softmax
 from firth.data.labelled import TextExample
-from firth.nn import arrays
 from firth.tasks.config import ArrayNetwork, TaskConfig
 from firth.tasks.scores import (
     Interval,
@@ -145,7 +144,7 @@ class Classify:
         return scores.softmax(-1)
 
     def array_probabilities(self, scores: Floats) -> Floats:
-        return arrays.softmax(scores)
+        return softmax(scores)
 
     def prediction(self, example: TextExample, item: Item, output: NDArray[np.float32]) -> Prediction:
         if self.regresses:

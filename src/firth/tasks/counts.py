@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Later
 from firth.core.files import save_tensors
-from firth.core.record import LayerMix
-from firth.core.types import NO_READER, Prediction
+from firth.core.run import LayerMix
+from firth.core.types import NO_READER, Prediction, softmax
 from firth.data.labelled import TextExample
 from firth.models.counts.model import VOCABULARY, Counted, CountsModel
 from firth.models.shared.model import Model
-from firth.nn.arrays import load_arrays, softmax
+from firth.nn.arrays import load_arrays
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig

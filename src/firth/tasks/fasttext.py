@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.facts import ModelFacts
 from firth.core.types import NO_READER, Prediction
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextClassifier, FastTextClassifierConfig, is_classifier_file
-from firth.models.shared.model import Model
+from firth.models.shared.model import Model, ModelFacts
 from firth.tasks.checking import AnyExample
 from firth.tasks.classify import Classify
 from firth.tasks.config import TaskConfig

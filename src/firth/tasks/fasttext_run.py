@@ -9,8 +9,7 @@ from pathlib import Path
 from firth.core.config import parse_duration
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.record import CellSettings, CorpusRecord, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
-from firth.core.run import Run
+from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, ScoreInterval, TaskRecord, TaskResult, versions
 from firth.core.types import Progress
 from firth.data.labelled import TextExample
 from firth.models.fasttext.classifier import FastTextClassifierConfig

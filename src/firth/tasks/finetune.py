@@ -16,8 +16,8 @@ from pydantic import JsonValue
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.record import SharePoint
-from firth.core.registry import TrainingConfig
+from firth.core.registry import TrainingConfig, choose_precision
+from firth.core.run import SharePoint
 from firth.core.types import Batch, Frame, Losses, Prediction, Progress, generator
 from firth.data.labelled import TagExample, TextExample
 from firth.models.counts.model import CountsModel, WordCounts
@@ -33,7 +33,7 @@ from firth.tasks.linear import Head, refit_logistic
 from firth.tasks.model import TaskModel, build_model, load_base_model
 from firth.tasks.network import TaskNetwork
 from firth.tasks.training import Finetuning, Item, Task, frame_row
-from firth.training.loop import Loop, choose_precision
+from firth.training.loop import Loop
 from firth.training.ranks import Ranks, code_hash
 
 _TRIED = 2

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError
 from firth.core.files import atomic_folder, checksum
-from firth.core.record import CalibrationResult, CandidateResult, CellSettings, ScoreInterval, TaskResult
 from firth.core.registry import RunConfig, TrainingConfig
-from firth.core.run import Run, is_run
+from firth.core.run import CalibrationResult, CandidateResult, CellSettings, Run, ScoreInterval, TaskResult, is_run
 from firth.core.types import Prediction, Progress
 from firth.corpus.images import ImageCorpus, ImageReading, ImageSplit, as_shares, normalize, write_images
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, label_names
 from firth.data.labelled import TextExample
 from firth.models.pretrain import resume_run, start_run
-from firth.models.shared.image_configs import ImageClassesConfig
+from firth.models.shared.configs import ImageClassesConfig
 from firth.models.shared.image_model import ImageModel, class_predictions
 from firth.models.shared.model import load_model
 from firth.reports.card import write_card

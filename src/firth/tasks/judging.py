@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from firth.core.record import CalibrationResult, CandidateResult, LabelScore, LearningCurve
+from firth.core.run import CalibrationResult, CandidateResult, LabelScore, LearningCurve
 from firth.core.types import Prediction
 from firth.data.labelled import TextExample
 from firth.data.tables import output_format, table_writer

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.record import CurvePoint, LearningCurve
-from firth.core.types import Prediction, hashed
-from firth.nn.arrays import softmax
+from firth.core.run import CurvePoint, LearningCurve
+from firth.core.types import Prediction, hashed, softmax
 from firth.tasks.data import nested_order, strata
 from firth.tasks.scores import classify_scores, fit_factor
 from firth.tasks.several import ClassifySeveral

@@ -19,7 +19,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from firth.core.errors import FirthError
-from firth.core.record import LayerMix
+from firth.core.registry import precision_context
+from firth.core.run import LayerMix
 from firth.core.types import Inputs, Layers, TextReader
 from firth.models.shared.encoder import Pooler
 from firth.nn.crf import CRF
@@ -27,7 +28,6 @@ from firth.nn.layers import ScalarMix, dropout, pool_owned, pool_tokens
 from firth.nn.lookup import WithExtraVectors
 from firth.tasks.config import TaskConfig
 from firth.tasks.tag_schemes import transitions
-from firth.training.loop import precision_context
 
 if TYPE_CHECKING:
     from firth.tasks.linear import Head

@@ -33,12 +33,10 @@ from firth.tasks.scores import (
     accuracy,
     calibration_error,
     chances_of,
-    check_confidence,
     classify_scores,
     confusion_interval,
     coverage,
     coverage_curve,
-    withheld,
 )
 from firth.tasks.tag_linear import CountsTagger
 from firth.tasks.training import CHUNK, OneExample
@@ -99,6 +97,21 @@ def stored_reading(run: Path) -> Reading:
     except ValidationError as error:
         name = ".".join(map(str, error.errors()[0]["loc"]))
         raise FirthError(f"{found.path}: damaged ('made_from.reading.{name}'); train it again") from None
+
+
+def check_confidence(least: float | None) -> None:
+    if least is not None and not 0 < least < 1:
+        raise FirthError(f"min_confidence: {least:g} is not between 0 and 1; give a probability such as 0.8")
+
+
+def withheld(found: Prediction, least: float | None) -> Prediction:
+    """Without the label where the model is less sure of it than ``least``; the probabilities stay."""
+    if least is None:
+        return found
+    label = found.get("label")
+    if not isinstance(label, str):
+        raise FirthError("--min-confidence is for classes, one of which a text has: leave it out for this task")
+    return found if found["probabilities"][label] >= least else {**found, "label": None}
 
 
 def check_pair(example: TextExample, pairs: bool) -> None:

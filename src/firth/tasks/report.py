@@ -10,10 +10,10 @@ import numpy as np
 
 from firth.core.config import show_count, show_duration
 from firth.core.files import write_text
-from firth.core.record import CellSettings, RunRecord, TaskRecord, TunedBase
-from firth.core.run import Run
+from firth.core.run import CellSettings, Run, RunRecord, TaskRecord, TunedBase
 from firth.core.types import Prediction
 from firth.data.labelled import AnswerExample, TagExample, TextExample
+from firth.reports.card import show_curve
 from firth.reports.page import cards, line_figure, page, settings_table
 from firth.tasks.checking import AnyExample, all_of
 from firth.tasks.config import TaskConfig
@@ -183,7 +183,7 @@ def _more_labels(task: TaskRecord) -> str:
     predicted = [(float(curve.examples), curve.fitted), (2.0 * curve.examples, curve.predicted)]
     series = {"cross-validation": measured, "predicted": predicted}
     drawn = line_figure(series, "labelled examples", curve.metric, log_x=True)
-    said = f"More labels {curve.verdict}."
+    said = f"More labels {show_curve(curve)}."
     return f"<h2>Would more labels help?</h2><p>{html.escape(said)}</p>{drawn}"
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from firth.core.errors import FirthError
 from firth.core.files import checksum, fingerprint, read_json, write_json, write_text
-from firth.core.record import (
+from firth.core.run import (
+    RECORD,
     CellSettings,
     CorpusRecord,
     MadeFrom,
+    Run,
     RunRecord,
     ScoreInterval,
     Spread,
@@ -24,7 +26,6 @@ from firth.core.record import (
     TestResult,
     versions,
 )
-from firth.core.run import RECORD, Run
 from firth.core.storage import Cluster, run_jobs
 from firth.core.types import Prediction, Progress
 from firth.data.labelled import TextExample

@@ -11,8 +11,7 @@ from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
 from firth.data.tables import Table, delimiter_of, open_table, output_format, table_writer
 from firth.tasks.model import TaskModel
-from firth.tasks.predict import check_pair, stored_reading, stream_on
-from firth.tasks.scores import withheld
+from firth.tasks.predict import check_pair, stored_reading, stream_on, withheld
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from firth.core.errors import FirthError
-from firth.core.record import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Prediction, generator
 
 Floats = NDArray[np.float64]
@@ -349,21 +348,6 @@ def calibration_error(chances_N: Floats, right_N: NDArray[np.bool_], bins: int =
 
 
 LEAST_CHANCES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
-
-
-def check_confidence(least: float | None) -> None:
-    if least is not None and not 0 < least < 1:
-        raise FirthError(f"min_confidence: {least:g} is not between 0 and 1; give a probability such as 0.8")
-
-
-def withheld(found: Prediction, least: float | None) -> Prediction:
-    """Without the label where the model is less sure of it than ``least``; the probabilities stay."""
-    if least is None:
-        return found
-    label = found.get("label")
-    if not isinstance(label, str):
-        raise FirthError("--min-confidence is for classes, one of which a text has: leave it out for this task")
-    return found if found["probabilities"][label] >= least else {**found, "label": None}
 
 
 def chances_of(predictions: Sequence[Prediction], truth: Sequence[str]) -> tuple[Floats, NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import Later
-from firth.core.record import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import Batch, Losses, Prediction
 from firth.data.labelled import TextExample
 from firth.nn import arrays

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import Later
-from firth.core.record import LabelScore
-from firth.core.types import Batch, Entity, Losses, Prediction, TextReader
+from firth.core.run import LabelScore
+from firth.core.types import Batch, Entity, Losses, Prediction, TextReader, softmax
 from firth.data.labelled import TagExample
-from firth.nn.arrays import softmax
 from firth.tasks.config import ArrayNetwork, TaskConfig
 from firth.tasks.data import by_owner
 from firth.tasks.scores import Interval, interval, label_scores

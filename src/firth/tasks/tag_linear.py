@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Later
 from firth.core.files import save_tensors
-from firth.core.types import NO_READER, Prediction, hashed
+from firth.core.types import NO_READER, Prediction, hashed, softmax
 from firth.data.labelled import TagExample
 from firth.models.counts.model import WordCounts
 from firth.models.shared.model import Model
-from firth.nn.arrays import ArrayCRF, load_arrays, softmax
+from firth.nn.arrays import ArrayCRF, load_arrays
 from firth.tasks.checking import all_of
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import LinearTask

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, nearest
-from firth.core.record import LabelScore
+from firth.core.run import LabelScore
 from firth.tasks.scores import harmonic, ratio
 
 # Prefixes of each scheme as (begin, inside, end, single). IOB1 writes B only between neighbours of one type.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Later, nearest
-from firth.core.record import LabelScore
+from firth.core.run import LabelScore
 from firth.core.types import (
     Batch,
     Batches,

@@ -23,9 +23,8 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors, read_json, write_json, write_text
 from firth.core.types import Encoding, Frame
-from firth.tokenizers.added import add_listed
 from firth.tokenizers.foreign import Turn, read_tokenizer
-from firth.tokenizers.published import byte_level_of, enclose_words, sentencepiece_of
+from firth.tokenizers.published import add_listed, byte_level_of, enclose_words, sentencepiece_of
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
 from firth.tokenizers.words import INVISIBLE, close_gaps

@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from firth.core.errors import FirthError, Interrupted
-from firth.core.registry import Precision, TrainingConfig
+from firth.core.registry import TrainingConfig, precision_context
 from firth.core.types import Batch, Progress, Trainable, hashed
 from firth.training.checkpoints import History, list_checkpoints, prefetched, prune, read_state, stop_signals
 from firth.training.optimizer import (
@@ -85,31 +85,6 @@ class Timing:
         most = int(_EVALUATING * budget_s / max(self.evaluation_s, 1e-9))
         evaluations = max(least, min(evaluations, most))
         return max(1, int((budget_s - evaluations * self.evaluation_s) / self.step_s)), evaluations
-
-
-def choose_precision(precision: Precision, device: str) -> Precision:
-    """``auto`` is bfloat16 where the machine has units for it, which are several times as fast; the weights and the optimizer
-    are float32 in any case. Chosen once, when a run begins."""
-    if precision != "auto":
-        return precision
-    device = device.partition(":")[0]
-    fast = device == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    fast = fast or (device == "cuda" and torch.cuda.is_available() and torch.cuda.is_bf16_supported())
-    return "bfloat16" if fast else "float32"
-
-
-def precision_context(precision: Precision, device: str) -> AbstractContextManager[object]:
-    """Autocast where asked for; bfloat16 on a CPU without units for it is far slower, so it is refused."""
-    precision = choose_precision(precision, device)
-    if precision == "float32":
-        return nullcontext()
-    device = device.partition(":")[0]
-    if device == "cpu":
-        if precision == "float16":
-            raise FirthError("precision float16 needs a GPU: use float32 on a CPU")
-        if not torch.backends.mkldnn.is_available() or not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            raise FirthError("this CPU has no bfloat16 units, it would be many times slower: use precision=float32")
-    return torch.autocast(device, torch.bfloat16 if precision == "bfloat16" else torch.float16)
 
 
 class Loop:

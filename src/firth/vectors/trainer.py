@@ -34,9 +34,8 @@ import numpy as np
 
 from firth.core.config import usable_cores
 from firth.core.errors import FirthError, Interrupted
-from firth.core.record import CorpusRecord, RunRecord, versions
 from firth.core.registry import find_spec
-from firth.core.run import Run
+from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
 from firth.tokenizers.segmentation import Segmentation

@@ -1,18 +1,16 @@
 """Files that are whole or absent, and disks that refuse."""
 
-import ctypes
 import errno
 import json
 import os
 import stat
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from firth.core import files, memory
+from firth.core import files
 from firth.core.errors import FirthError, Interrupted
 from firth.core.files import (
     atomic_file,
@@ -316,10 +314,3 @@ def test_files_are_synced_as_windows_asks(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "name", "nt")
     files.sync_file(tmp_path / "made/a.txt")
     assert synced == [True, True, False]
-
-
-def test_freed_memory_where_there_is_no_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows raises a TypeError at ``CDLL(None)``."""
-    monkeypatch.setattr(sys, "platform", "win32")
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: name + "")
-    memory.release_memory()

@@ -8,12 +8,13 @@ import pytest
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.record import (
+from firth.core.run import (
     CellSettings,
     CorpusRecord,
     ExportRecord,
     LayerMix,
     OutputCheck,
+    Run,
     RunRecord,
     ScoreInterval,
     SharePoint,
@@ -22,7 +23,6 @@ from firth.core.record import (
     TranslationCheck,
     versions,
 )
-from firth.core.run import Run
 
 RECORD = RunRecord(
     kind="pretrain",

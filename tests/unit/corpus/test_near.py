@@ -100,3 +100,4 @@ def test_pairs_at_the_threshold_are_found(threshold: float) -> None:
     assert seen.add(second).mean() >= 0.95 - 2 * (0.95 * 0.05 / size) ** 0.5
     assert near.rows_of_bands(0.8) == 5
     assert near.rows_of_bands(0.2) is None
+    assert next(n / 100 for n in range(1, 100) if near.rows_of_bands(n / 100) is not None) == near.LEAST_SIMILARITY

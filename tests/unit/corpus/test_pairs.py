@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firth.cli.corpora import pairs_rows
+from firth.cli.describe import pairs_rows
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.corpus.format import Corpus

@@ -1,5 +1,6 @@
 """From text to a corpus: the same bytes however it was made, and nothing left behind."""
 
+import ctypes
 import io
 import os
 import signal
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from corpus_text import build_documents, content, write_documents
 
-from firth.cli.corpora import corpus_rows
+from firth.cli.describe import corpus_rows
 from firth.core.errors import FirthError
 from firth.core.registry import TokensConfig
 from firth.corpus import prepare as module
@@ -325,3 +326,10 @@ def test_a_document_repeated_many_times_and_the_layout_are_said(tmp_path: Path) 
     assert dict(corpus_rows(info))["layout"].startswith("a document a line (--layout")
     once = prepare([str(path)], tmp_path / "d", TokensConfig(vocab_size=300), heldout=0.05, workers=1, deduplicate=True)
     assert once.warnings == []
+
+
+def test_freed_memory_where_there_is_no_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows raises a TypeError at ``CDLL(None)``."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name + "")
+    module.release_memory()

@@ -8,8 +8,7 @@ import pytest
 
 from firth.core.registry import TokensConfig
 from firth.corpus.prepare import prepare
-from firth.corpus.script_sample import script_sample
-from firth.data.readers import ReadingConfig
+from firth.data.readers import ReadingConfig, script_sample
 from firth.data.sources import find_sources
 from language_text import natural
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from firth.core.errors import FirthError
-from firth.data.minimal_pairs import MinimalPair, read_minimal_pairs
+from firth.evaluation.minimal_pairs import MinimalPair, read_minimal_pairs
 
 PUBLISHED = {
     "sentence_good": "Cats sleep.",

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from firth.models.swin.config import SwinConfig
-from firth.models.swin.network import SwinNetwork
-from firth.nn.windows import AttentionInWindows, repeat_bias
+from firth.models.swin.network import AttentionInWindows, SwinNetwork, repeat_bias
 
 ROWS, TOKENS, HEADS, SIZE = 12, 4, 2, 3
 

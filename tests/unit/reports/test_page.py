@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firth.core.record import CorpusRecord, RunRecord
-from firth.core.run import Run
+from firth.core.run import CorpusRecord, Run, RunRecord
 from firth.reports.card import write_card
 from firth.reports.page import Dot, heat_map, line_chart, line_figure, page, scatter_chart
 from firth.reports.words import chinese, in_both_languages, reflowing

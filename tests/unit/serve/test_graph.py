@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 import firth
 from firth.core.files import fingerprint, read_json, write_json
-from firth.core.record import OutputCheck
+from firth.core.run import OutputCheck
 from firth.exporters import onnx
 from firth.serve.application import Server
 from firth.serve.guard import ServeSettings

@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-from firth.core.record import CellSettings, CorpusRecord, RunRecord, TaskRecord, TaskResult
-from firth.core.run import Run
+from firth.core.run import CellSettings, CorpusRecord, Run, RunRecord, TaskRecord, TaskResult
 from firth.serve.runs import run_summary
 
 RECORD = RunRecord(

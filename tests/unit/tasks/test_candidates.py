@@ -10,8 +10,7 @@ import pytest
 
 import firth
 from firth.core.errors import FirthError
-from firth.core.record import CandidateResult, TaskResult
-from firth.core.run import Run
+from firth.core.run import CandidateResult, Run, TaskResult
 from firth.core.types import Prediction
 from firth.models.shared.model import Model
 from firth.models.shared.static import ScratchModel

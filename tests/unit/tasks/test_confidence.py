@@ -13,7 +13,8 @@ from firth.core.types import Prediction
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import frozen_config, text_features
 from firth.tasks.model import build_model, load_base_model
-from firth.tasks.scores import chances_of, coverage, coverage_curve, reliability, withheld
+from firth.tasks.predict import withheld
+from firth.tasks.scores import chances_of, coverage, coverage_curve, reliability
 from task_text import files, pairs, texts
 
 

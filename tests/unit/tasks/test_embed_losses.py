@@ -9,8 +9,15 @@ import torch
 from firth.data.sentences import SentenceExample
 from firth.retrieval.exact import best_rows, blocks_of
 from firth.retrieval.words import Bm25, terms
-from firth.tasks.embed.losses import cosent_loss, cosine_loss, over_widths, ranking_loss, softmax_loss
-from firth.tasks.embed.training import SentenceDecoder, mine_negatives
+from firth.tasks.embed.training import (
+    SentenceDecoder,
+    cosent_loss,
+    cosine_loss,
+    mine_negatives,
+    over_widths,
+    ranking_loss,
+    softmax_loss,
+)
 from firth.tasks.scores import spearman
 
 RANDOM = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import firth
-from firth.core.record import CurvePoint, LearningCurve
-from firth.core.run import Run
+from firth.core.run import CurvePoint, LearningCurve, Run
+from firth.reports.card import show_curve
 from firth.tasks.config import TaskConfig
 from firth.tasks.counts import fit_counts, refittable
 from firth.tasks.data import build_data
@@ -39,9 +39,10 @@ def test_scores_neither_fall_nor_pass_one() -> None:
 
 def test_the_words() -> None:
     def verdict(predicted: float) -> str:
-        return LearningCurve(
+        curve = LearningCurve(
             name="linear", metric="accuracy", points=(), examples=500, fitted=0.8, predicted=predicted
-        ).verdict
+        )
+        return show_curve(curve)
 
     assert verdict(0.85) == "would help: with 1,000 about accuracy 0.850 where it is 0.800 now (linear)"
     assert verdict(0.81).startswith("would help a little")

@@ -11,7 +11,7 @@ import torch
 
 import firth
 from firth.core.errors import FirthError, Interrupted
-from firth.core.registry import RunConfig
+from firth.core.registry import RunConfig, choose_precision
 from firth.core.run import Run
 from firth.core.types import Batch, Losses
 from firth.corpus.format import Corpus
@@ -19,7 +19,7 @@ from firth.models.bert.objective import BertPretraining
 from firth.models.pretrain import configure
 from firth.models.shared.pretraining import find_pretraining
 from firth.training.checkpoints import list_checkpoints, prefetched, read_state
-from firth.training.loop import Loop, Timing, choose_precision
+from firth.training.loop import Loop, Timing
 
 
 def build_loop(config: RunConfig, corpus: Corpus, folder: Path, *settings: str) -> Loop:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from firth.training.muon import MOMENTUM, Muon, find_matrices, orthogonalize
+from firth.training.optimizer import MOMENTUM, Muon, find_matrices, orthogonalize
 
 RATE, DECAY, MOMENTUM_SHARE = 0.05, 0.1, 0.9
 

@@ -19,8 +19,7 @@ from pathlib import Path
 from firth.core.config import parse_duration, show_duration
 from firth.core.errors import FirthError, going_on
 from firth.core.files import disk_errors, fingerprint, lock_folder, read_json, write_json
-from firth.core.record import TaskResult, TestResult, versions
-from firth.core.run import Run
+from firth.core.run import Run, TaskResult, TestResult, versions
 from firth.core.storage import Cluster, run_jobs
 from firth.core.types import Progress
 from firth.evaluation.compare.bases import Base, Corpora, base_inputs, find_base, is_finished, pretrain_base

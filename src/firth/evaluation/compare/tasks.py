@@ -16,9 +16,8 @@ import torch
 
 from firth.core.errors import FirthError
 from firth.core.files import read_json, write_json
-from firth.core.record import MadeFrom, TaskResult, TestResult
 from firth.core.registry import TrainingConfig
-from firth.core.run import RECORD, Run
+from firth.core.run import RECORD, MadeFrom, Run, TaskResult, TestResult
 from firth.core.types import Progress, generator
 from firth.data.readers import ReadingConfig
 from firth.evaluation.compare.ranking import fit_length

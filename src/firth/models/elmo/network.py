@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from firth.core.errors import note_computing
-from firth.core.types import Inputs, Layers
+from firth.core.types import Inputs, Layers, note_computing
 from firth.models.elmo.config import ElmoConfig
 from firth.nn.character_cnn import CharacterCNN
 from firth.nn.layers import TokenNetwork, dropout

@@ -19,9 +19,9 @@ from torch.nn import functional
 
 from firth.core.errors import FirthError
 from firth.core.files import load_tensors, save_tensors, write_json, write_text
-from firth.core.record import Scores
 from firth.core.registry import RunConfig
-from firth.core.types import Batch, Losses, Objective
+from firth.core.run import Scores
+from firth.core.types import Batch, Losses, Objective, generator
 from firth.corpus.format import Corpus, Split, need_text
 from firth.corpus.streams import MARKS, Spellings, Streams, TokenStream, cut_evenly
 from firth.models.elmo.config import BothDirectionsConfig, ElmoConfig
@@ -29,7 +29,6 @@ from firth.models.elmo.format import OPTIONS, WEIGHTS, load_elmo, require_h5py, 
 from firth.models.elmo.model import SOFTMAX, VOCABULARY, WORDS, pair_of
 from firth.models.elmo.network import Elmo, build_token_layer
 from firth.models.elmo.scoring import Ids, read_both_directions
-from firth.models.elmo.start import SLOWER, mimic, standardised, take_rows
 from firth.models.shared.embeddings import require_fit
 from firth.models.shared.pretraining import Pretraining
 from firth.nn.character_cnn import CharacterCNN, CharacterSoftmax, TableSoftmax, sampled_loss
@@ -37,6 +36,7 @@ from firth.nn.lstmp import State
 from firth.nn.softmax import cross_entropy_sum, draw_log_uniform, log_expected_counts, log_unigram
 from firth.tokenizers.segmentation import FILE as SEGMENTATION
 from firth.tokenizers.segmentation import Segmentation
+from firth.training.optimizer import Muon
 from firth.training.ranks import own_share
 from firth.vectors.vocabulary import read_words, view_vocabulary
 from firth.vectors.word_vectors import WordVectors
@@ -396,3 +396,74 @@ def _require_words(corpus: Corpus) -> None:
         raise FirthError(
             f"{corpus.folder}: a corpus of {corpus.info.tokens.kind} pieces; ELMo reads words: firth prepare --tokens words"
         )
+
+
+# -- ELMo begins with word vectors: its character network learns to spell out the vectors of the corpus's words (Pinter et al. 2017,
+# "Mimicking word embeddings using subword RNNs"), and the rows of its softmax are those vectors.
+#
+# N words, M characters, P width of a vector.
+
+
+_BATCH, _GROUP = 256, 8  # words of a step; steps whose words are drawn together and sorted by length
+_EPOCHS = 10.0  # through the words of the softmax
+_RATE, _WARMUP, _MOMENTUM = 2e-2, 0.05, 0.9
+SLOWER = 0.05  # than the rest learns a token layer that has learned to spell vectors
+_STREAM = 0x3141  # what the random numbers here are for
+
+
+def standardised(vectors_NP: NDArray[np.float32]) -> torch.Tensor:
+    """With mean 0 in every direction and one common deviation of 1."""
+    found = torch.from_numpy(np.asarray(vectors_NP, np.float32))
+    found = found - found.mean(0)
+    return found / found.std().clamp(min=1e-12)
+
+
+@torch.no_grad()
+def take_rows(softmax: TableSoftmax, rows_N: NDArray[np.int64], vectors_NP: torch.Tensor) -> None:
+    """These rows of the table, with the deviation that the table was drawn with."""
+    softmax.rows.weight[torch.from_numpy(rows_N)] = vectors_NP * softmax.rows.weight.std()
+
+
+def _optimizer(network: CharacterCNN) -> Muon:
+    """Muon for the filters and layers above them, Adam for the characters."""
+    parts: dict[int, list[torch.nn.Parameter]] = {0: [], 1: []}
+    for name, parameter in network.named_parameters():
+        parts[int(parameter.ndim == 2 and not name.startswith("embedding"))].append(parameter)
+    groups: list[dict[str, object]] = [
+        {"params": some, "weight_decay": 0.0, "maps": maps} for maps, some in parts.items()
+    ]
+    return Muon(groups, _RATE, (0.9, 0.999), 1e-8, _MOMENTUM)
+
+
+def mimic(
+    network: CharacterCNN,
+    characters_NM: NDArray[np.int64],
+    vectors_NP: torch.Tensor,
+    counts_N: NDArray[np.int64],
+    seed: int,
+) -> list[float]:
+    """Trains the network to give these vectors for these words; frequent words are drawn more often, by the root of their
+    counts. The mean squared error of each step."""
+    widest = max(width for width, _ in network.filters)
+    lens_N = (characters_NM != characters_NM[:, -1:].max()).sum(1)
+    chances_N = np.sqrt(np.maximum(counts_N, 1).astype(np.float64))
+    chances_N /= chances_N.sum()
+    steps = max(1, round(_EPOCHS * len(counts_N) / _BATCH))
+    warmup = max(1.0, _WARMUP * steps)
+    optimizer = _optimizer(network)
+    errors: list[float] = []
+    while len(errors) < steps:
+        draws = generator(seed, _STREAM, len(errors))
+        chosen = draws.choice(len(counts_N), _BATCH * _GROUP, p=chances_N)
+        groups = chosen[np.argsort(lens_N[chosen], kind="stable")].reshape(_GROUP, _BATCH)
+        for some in groups[draws.permutation(_GROUP)[: steps - len(errors)]]:
+            for group in optimizer.param_groups:
+                group["lr"] = _RATE * min((len(errors) + 1) / warmup, 1 - len(errors) / steps)
+            longest = int(lens_N[some].max()) + widest  # more padding changes nothing
+            found_NP = network(torch.from_numpy(characters_NM[some, :longest]))
+            loss = (found_NP - vectors_NP[some]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            errors.append(float(loss.detach()))
+    return errors

@@ -16,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.types import BATCH_TOKENS, Floats, Frame, Inputs, Ints, TextReader, encode_windows, padded_batches
+from firth.core.types import BATCH_TOKENS, Floats, Frame, Inputs, Ints, TextReader
 from firth.decoding.steps import Trace
 from firth.models.gpt.config import DecoderConfig
 from firth.models.gpt.network import Decoder
 from firth.models.shared.generation import Continuation, Generation, generate
 from firth.models.shared.model import Attention, Model, PromptedLabel, TextLayers, loading, require_room
 from firth.models.shared.scoring import LEFT_TO_RIGHT, ScoredText, choose_method, score_next, scored
+from firth.nn.arrays import encode_windows, padded_batches
 from firth.nn.cache import KeyValues
 from firth.nn.layers import PackedMatrix, pool_tokens
 from firth.nn.softmax import judge_labels

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.record import Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Scores
 from firth.core.types import Batch, Inputs, Losses, Objective
 from firth.corpus.format import Corpus, PackedRows, Split, cut_documents, need_text, require_same_tokens
 from firth.corpus.streams import StreamRows, TokenStream

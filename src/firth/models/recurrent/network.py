@@ -1,18 +1,23 @@
-"""A recurrent network over tokens: ids to layers.
+"""A recurrent network over tokens: ids to layers; and its directory.
 
 B batch, T tokens, E embedding size, D width of a layer, L layers.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import note_computing
-from firth.core.types import Inputs, Layers
+from firth.core.config import Config
+from firth.core.errors import FirthError
+from firth.core.files import load_tensors, save_tensors, write_json
+from firth.core.types import Inputs, Layers, note_computing
 from firth.models.recurrent.config import RecurrentConfig
+from firth.models.shared.published import Weights, join_parts, read_config, require_fit, split_parts
 from firth.nn.layers import TokenNetwork, dropout
 from firth.nn.recurrent import Projection, RecurrentStack, StackDropout, drop_steps
 
@@ -84,3 +89,33 @@ class Recurrent(TokenNetwork):
         outputs, _ = self.stack(embedded, lens_B)
         layers = [functional.pad(layer, (0, self.width - layer.shape[-1])) for layer in (embedded, *outputs)]
         return Layers(torch.stack(layers).transpose(1, 2), mask_BT)
+
+
+# -- a recurrent language model on disk: no published directory holds one, so these are Firth's own names.
+
+
+class RecurrentFolder(Config):
+    """The content of ``config.json``."""
+
+    model_type: Literal["firth-recurrent"] = "firth-recurrent"
+    model: RecurrentConfig
+    output: Literal["softmax", "adaptive"] = "softmax"  # sampled and NCE layers are softmax layers once trained
+
+
+def save_recurrent(folder: Path, config: RecurrentFolder, model: Weights, head: Weights) -> None:
+    save_tensors(folder / "model.safetensors", join_parts({"model": model, "output": head}))
+    write_json(folder / "config.json", config.model_dump())
+
+
+def load_recurrent(folder: Path) -> tuple[RecurrentFolder, Weights, Weights]:
+    """Config, the weights of the model, those of the output layer."""
+    config = RecurrentFolder.build(read_config(folder), folder / "config.json")
+    parts = split_parts(load_tensors(folder / "model.safetensors"))
+    strange = sorted(set(parts) - {"model", "output"})
+    if strange:
+        raise FirthError(
+            f"{folder / 'model.safetensors'}: holds '{strange[0]}', which no such model has; copy it again"
+        )
+    model, output = parts.get("model", {}), parts.get("output", {})
+    require_fit(lambda: Recurrent(config.model), model, folder)
+    return config, model, output

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.record import Chart, Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Chart, Scores
 from firth.core.types import Batch, Losses, Objective
 from firth.corpus.format import Corpus, Split, need_text, require_same_tokens
 from firth.corpus.streams import (
@@ -32,8 +32,7 @@ from firth.corpus.streams import (
 )
 from firth.models.recurrent.cache import Cache, CachedScore
 from firth.models.recurrent.config import NextTokenStreamsConfig, RecurrentConfig
-from firth.models.recurrent.format import RecurrentFolder, load_recurrent, save_recurrent
-from firth.models.recurrent.network import Reading, Recurrent
+from firth.models.recurrent.network import Reading, Recurrent, RecurrentFolder, load_recurrent, save_recurrent
 from firth.models.shared.pretraining import HELDOUT_SEED, Pretraining
 from firth.nn.softmax import (
     AdaptiveOutput,

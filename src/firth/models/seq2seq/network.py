@@ -13,8 +13,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from firth.core.errors import note_computing
-from firth.core.types import Inputs, Layers
+from firth.core.types import Inputs, Layers, note_computing
 from firth.models.seq2seq.config import Seq2SeqConfig
 from firth.models.shared.encoder_decoder import AttentionWeights, Scorer, TranslationNetwork, tokens_of
 from firth.nn.blocks import initialize_uniform

@@ -1,4 +1,4 @@
-"""Settings that several models share: the encoder, the encoder-decoder, masking, translation."""
+"""Settings that several models share: the encoder, the encoder-decoder, masking, translation, images."""
 
 from typing import Annotated, Literal, Self
 
@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from firth.core.config import MAX_VOCAB, Config, Layers, Positions, Positive, Probability, Width
 from firth.core.registry import ObjectiveConfig, TrainingConfig
+from firth.corpus.images import AugmentConfig
 
 
 class EncoderConfig(Config):
@@ -191,4 +192,42 @@ def translation_training(
         adam_eps=1e-9,
         checkpoints=20,
         average=average,
+    )
+
+
+# -- what networks of images may learn: plain settings, without torch.
+
+
+class ImageObjectiveConfig(ObjectiveConfig):
+    """How training images are changed."""
+
+    augment: AugmentConfig = AugmentConfig()
+
+
+class ImageClassesConfig(ImageObjectiveConfig):
+    """The label of an image."""
+
+    kind: Literal["image_classes"] = "image_classes"  # what is learned
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = (
+        0.1  # share of the probability that is spread over all classes
+    )
+
+
+class MaskedPatchesConfig(ImageObjectiveConfig):
+    """The pixels of hidden patches from those that are seen."""
+
+    kind: Literal["masked_patches"] = "masked_patches"  # what is learned
+    mask_prob: Annotated[float, Field(gt=0, lt=1)] = 0.6  # share of the patches that are hidden
+    mask_size: Annotated[int, Field(ge=0)] = 0  # pixels along the edge of what is hidden; 0: a token of the last layer
+
+
+def small_training() -> TrainingConfig:
+    """For the smallest sizes: minutes on a laptop."""
+    return TrainingConfig(
+        batch_size=64,
+        optimizer="muon",
+        learning_rate=1e-3,
+        warmup_ratio=0.1,
+        weight_decay=0.05,
+        evaluation_batches=64,
     )

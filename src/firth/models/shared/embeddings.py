@@ -22,8 +22,7 @@ from torch import nn
 
 from firth.core.config import parse_duration, usable_cores
 from firth.core.errors import FirthError, Interrupted
-from firth.core.record import EmbeddingsRecord
-from firth.core.run import Run
+from firth.core.run import EmbeddingsRecord, Run
 from firth.core.types import Progress, generator
 from firth.corpus.format import Corpus, Split
 from firth.models.shared.pretraining import Pretraining

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firth.core.errors import note_computing
-from firth.core.types import Inputs, Layers
+from firth.core.types import Inputs, Layers, note_computing
 from firth.decoding.steps import Stepper
 from firth.models.shared.configs import EncoderDecoderConfig, TranslatorConfig
 from firth.nn.attention import RelativeBias, sinusoids, visible, with_bias

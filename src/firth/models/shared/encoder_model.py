@@ -17,17 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.types import (
-    Encoding,
-    Floats,
-    Inputs,
-    Ints,
-    TextReader,
-    encode_windows,
-    packed_batches,
-    padded_batches,
-    window_places,
-)
+from firth.core.types import Encoding, Floats, Inputs, Ints, TextReader
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder, PairHead, Pooler, ReplacedHead, TokenHead
 from firth.models.shared.model import Attention, Guess, Model, TextLayers, loading, require_room
@@ -42,6 +32,7 @@ from firth.models.shared.scoring import (
     scored,
 )
 from firth.models.shared.sentences import SentenceModules
+from firth.nn.arrays import encode_windows, packed_batches, padded_batches, window_places
 from firth.nn.layers import TokenNetwork, pool_tokens
 from firth.nn.sentences import pool_sequences
 from firth.tokenizers.pieces import Pieces, special_frame

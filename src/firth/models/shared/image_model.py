@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from firth.core.errors import FirthError
-from firth.core.facts import ModelFacts
 from firth.core.types import Prediction
 from firth.corpus.images import ImagesInfo, as_shares, normalize
 from firth.data.images import MAX_PIXELS, ImageExample, find_images, read_image
 from firth.models.shared.image_format import Processing, load_processor, read_labels
 from firth.models.shared.image_objective import ImageFormat
-from firth.models.shared.model import Model, loading
+from firth.models.shared.model import Model, ModelFacts, loading
 from firth.models.shared.published import Weights, require_fit
 
 _AT_ONCE = 64

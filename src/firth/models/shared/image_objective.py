@@ -31,12 +31,11 @@ from firth.corpus.images import (
     normalize,
     partners,
 )
-from firth.models.shared.image_configs import ImageClassesConfig, ImageObjectiveConfig, MaskedPatchesConfig
+from firth.models.shared.configs import ImageClassesConfig, ImageObjectiveConfig, MaskedPatchesConfig
 from firth.models.shared.image_format import Heads
-from firth.models.shared.image_network import ImageNetwork, Masked
 from firth.models.shared.pretraining import Pretraining
 from firth.models.shared.published import Weights
-from firth.nn.patches import cut_patches
+from firth.nn.patches import ImageNetwork, Masked, cut_patches
 
 _MASKED = 31  # the key of draws of masks
 

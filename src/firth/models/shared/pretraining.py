@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from firth.core.config import require_memory
 from firth.core.errors import FirthError
-from firth.core.memory import require_memory
-from firth.core.record import Chart, Scores
 from firth.core.registry import find_spec
+from firth.core.run import Chart, Scores
 from firth.core.types import Batch, Inputs, Losses, Objective, SizedRows
 from firth.corpus.format import Corpus, Split, require_same_tokens
 from firth.corpus.pairs import PairSplit

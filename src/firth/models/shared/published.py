@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from firth.core.config import require_memory
 from firth.core.errors import FirthError
 from firth.core.files import foreign_errors, load_tensors, read_json, save_tensors, write_json
-from firth.core.memory import require_memory
 from firth.core.registry import spec_of_model_type, specs
 from firth.models.shared.configs import EncoderConfig
 from firth.models.shared.encoder import Encoder

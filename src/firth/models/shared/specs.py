@@ -1,4 +1,4 @@
-"""What the specs of all BERT-shaped encoders share."""
+"""The spec of a published encoder that is read into the shared one."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ def published_encoder(
     return ModelSpec(
         name=name,
         in_transformers=True,
-        load=load_encoder_model,
+        load=_load,
         encoder_format=encoder_format,
         sentencepiece=sentencepiece,
         tokens=("wordpiece", "unigram"),
@@ -36,7 +36,7 @@ def published_encoder(
     )
 
 
-def load_encoder_model(folder: Path) -> "Model":
+def _load(folder: Path) -> "Model":
     """A run or a published directory of the shared encoder."""
     from firth.models.shared.encoder_model import EncoderModel
 

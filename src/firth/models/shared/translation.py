@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.record import Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Scores
 from firth.core.types import Batch, Losses, Objective, pad
 from firth.corpus.format import Corpus, same_tokens
 from firth.corpus.pairs import PairBatches, PairsCorpus, PairSplit, as_pairs

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.record import Scores
+from firth.core.run import Scores
 from firth.core.types import Encoding, Frame, Inputs, Layers, TextReader, batches_by_length, pad
 from firth.decoding.beam import beam_search
 from firth.decoding.steps import Beam, Hypothesis, Rules

@@ -6,11 +6,11 @@ from firth.core.config import Config
 from firth.core.errors import FirthError
 from firth.corpus.images import ImagesInfo
 from firth.models.shared.image_format import SETTINGS, Directory, Heads, block_names
-from firth.models.shared.image_network import ImageNetwork
 from firth.models.shared.image_objective import ImageFormat
 from firth.models.shared.published import Weights
 from firth.models.swin.config import SwinConfig
 from firth.models.swin.network import SwinNetwork
+from firth.nn.patches import ImageNetwork
 
 DIRECTORY = Directory(
     "Swin",

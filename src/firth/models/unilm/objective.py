@@ -19,8 +19,8 @@ from torch import nn
 from torch.nn import functional
 
 from firth.core.errors import FirthError
-from firth.core.record import Scores
 from firth.core.registry import RunConfig
+from firth.core.run import Scores
 from firth.core.types import Batch, Inputs, Losses, uniform
 from firth.corpus.format import Corpus, PackedRows, Split, need_text
 from firth.corpus.pairs import PairsCorpus, PairSplit, as_pairs

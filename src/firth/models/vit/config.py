@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from firth.core.config import Config, Layers, Positive, Probability
 from firth.core.registry import RunConfig, TrainingConfig
-from firth.models.shared.image_configs import ImageClassesConfig, MaskedPatchesConfig, small_training
+from firth.models.shared.configs import ImageClassesConfig, MaskedPatchesConfig, small_training
 
 
 class VitConfig(Config):

@@ -3,15 +3,17 @@ encoder of ViTMAE is read. A network without a class token, which these classes 
 
 from pathlib import Path
 
+import torch
+
 from firth.core.config import Config
 from firth.core.files import read_json, save_tensors, write_json
 from firth.corpus.images import ImagesInfo
 from firth.models.shared.image_format import SETTINGS, Directory, Heads, block_names, labels_to_json, save_processor
-from firth.models.shared.image_network import ImageNetwork
-from firth.models.shared.image_objective import ImageFormat
+from firth.models.shared.image_objective import ImageFormat, ImagePretraining
 from firth.models.shared.published import Published, Weights, join_parts, split_parts
 from firth.models.vit.config import VitConfig
 from firth.models.vit.network import VitNetwork
+from firth.nn.patches import ImageNetwork, stretch_positions
 
 OWN, MAE = "firth-vit", "vit_mae"
 DIRECTORY = Directory(
@@ -84,3 +86,16 @@ def _build(config: Config) -> ImageNetwork:
 
 
 FORMAT = ImageFormat(_build, save_vit, load_vit)
+
+
+class VitPretraining(ImagePretraining):
+    """Positions of another size are stretched."""
+
+    format = FORMAT
+
+    def _fit(self, weights: Weights) -> None:
+        assert isinstance(self.model, VitNetwork)
+        first = int(self.model.has_class_token)
+        edge = self.model.config.image_size // self.model.config.patch_size
+        patches = stretch_positions(weights["positions"][first:], edge, edge)
+        weights["positions"] = torch.cat((weights["positions"][:first], patches))

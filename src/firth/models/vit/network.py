@@ -7,11 +7,10 @@ size.
 import torch
 from torch import nn
 
-from firth.models.shared.image_network import ImageNetwork, Masked, hide
 from firth.models.vit.config import VitConfig
 from firth.nn.blocks import Block
 from firth.nn.layers import build_norm, dropout
-from firth.nn.patches import PatchEmbedding, sinusoids_2d, stretch_positions
+from firth.nn.patches import ImageNetwork, Masked, PatchEmbedding, hide, sinusoids_2d, stretch_positions
 
 
 class VitNetwork(ImageNetwork):

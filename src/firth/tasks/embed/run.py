@@ -6,9 +6,8 @@ import torch
 from torch import nn
 
 from firth.core.errors import SAME_COMMAND, FirthError
-from firth.core.record import CorpusRecord, RunRecord, versions
-from firth.core.registry import TrainingConfig
-from firth.core.run import Run
+from firth.core.registry import TrainingConfig, choose_precision
+from firth.core.run import CorpusRecord, Run, RunRecord, versions
 from firth.core.types import Progress, TextReader
 from firth.data.labelled import Columns
 from firth.data.sentences import NLI, SentenceData, read_sentence_data
@@ -28,7 +27,7 @@ from firth.tasks.embed.training import (
 )
 from firth.tasks.run import Source, model_checksums
 from firth.training.checkpoints import learning
-from firth.training.loop import Loop, choose_precision
+from firth.training.loop import Loop
 from firth.training.ranks import Ranks, code_hash, rank_folder
 
 _RATES = ((192, 5e-4), (256, 2e-4), (383, 1e-4))  # up to a width; the published rate above

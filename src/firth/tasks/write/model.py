@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firth.core.errors import FirthError
-from firth.core.facts import ModelFacts
 from firth.core.files import read_json
-from firth.core.record import ScoreInterval, Scores
 from firth.core.registry import find_spec
-from firth.core.run import Run
+from firth.core.run import Run, ScoreInterval, Scores
 from firth.core.types import Prediction, TextReader
 from firth.corpus.pairs import PairSplit
 from firth.data.labelled import TextExample
-from firth.models.shared.model import Guess, Model, TextLayers, Translated
+from firth.models.shared.model import Guess, Model, ModelFacts, TextLayers, Translated
 from firth.tasks.config import WritingConfig
 from firth.tasks.model import tag_example
 from firth.tasks.write.data import WritingExample, prefixed, read_back, score_written, source_text, target_text

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from firth.core.errors import FirthError, going_on
 from firth.core.files import behind_link, move_aside, read_json, write_json, write_text
-from firth.core.record import MadeFrom
 from firth.core.registry import RunConfig, TokensConfig
-from firth.core.run import Run, is_run
+from firth.core.run import MadeFrom, Run, is_run
 from firth.core.types import Progress
 from firth.corpus.prepare_pairs import PairFilters, prepare_pairs
 from firth.data.parallel import PairsReadingConfig

@@ -12,8 +12,7 @@ from firth.core.registry import find_run_recipe
 from firth.core.run import Run
 from firth.corpus.format import Corpus
 from firth.models.elmo.model import SOFTMAX
-from firth.models.elmo.objective import ElmoPretraining
-from firth.models.elmo.start import mimic, standardised
+from firth.models.elmo.objective import ElmoPretraining, mimic, standardised
 from firth.models.pretrain import start_run
 from firth.models.shared.embeddings import check_start
 from firth.nn.character_cnn import CharacterCNN, TableSoftmax

@@ -10,8 +10,6 @@ import torch
 from firth.core import registry
 from firth.core.errors import FirthError
 from firth.core.registry import ModelSpec, specs
-from firth.models.electra.format import ELECTRA
-from firth.models.ernie.format import ERNIE
 from firth.models.shared.configs import EncoderConfig, EncoderDecoderConfig
 from firth.models.shared.encoder import Encoder, ReplacedHead, TokenHead
 from firth.models.shared.encoder_decoder import EncoderDecoder
@@ -20,6 +18,12 @@ from firth.models.shared.published import EncoderFormat, load_encoder, save_enco
 from firth.models.shared.translator_format import build_translator, load_translator
 
 TINY = EncoderConfig(vocab_size=20, hidden_dim=8, num_layers=1, num_heads=2, ffn_dim=8, max_positions=8)
+
+
+def format_of(model: str) -> EncoderFormat:
+    found = specs()[model].encoder_format
+    assert found is not None
+    return found()
 
 
 def saved(folder: Path, config: EncoderConfig, head: str = "token_head") -> str:
@@ -58,12 +62,11 @@ def test_the_first_model_that_can_hold_an_encoder(
 
 def test_one_format_holds_a_model() -> None:
     """So their order in the registry does not matter."""
-    bert = specs()["bert"].encoder_format
-    assert bert is not None
+    formats = [format_of(model) for model in ("bert", "ernie", "electra")]
     for settings in ({}, {"num_tasks": 3}, {"embedding_dim": 4}, {"gated": True}):
         for heads in ({"token_head"}, {"replaced_head"}, {"token_head", "pooler", "pair_head"}):
             config = TINY.replace(**settings)
-            assert sum(kind.held(config, heads) is not None for kind in (bert(), ERNIE, ELECTRA)) <= 1
+            assert sum(kind.holds(config, heads) is not None for kind in formats) <= 1
 
 
 def test_a_format_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +76,7 @@ def test_a_format_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return config if config.embedding_dim and config.activation == "relu" else None
 
     def encoder_format() -> EncoderFormat:
-        return replace(ELECTRA, classes={"toy": "Toy"}, title="toy", held=held, head_activation="")
+        return replace(format_of("electra"), classes={"toy": "Toy"}, title="toy", held=held, head_activation="")
 
     def load(folder: Path) -> Model:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from firth.core.types import packed_batches, padded_batches
+from firth.nn.arrays import packed_batches, padded_batches
 
 ROWS = [np.full(length, number) for number, length in enumerate([5, 2, 9, 0, 3, 2])]
 
