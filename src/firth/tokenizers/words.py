@@ -83,6 +83,28 @@ def find_words(text: str) -> list[str]:
     return found
 
 
+def ascii_word_starts(codes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where each of them begins in a text of ASCII, all at once."""
+    kinds = _ascii_kinds()[codes]
+    inside = kinds == 1
+    joined = codes[1:-1] == ord("'")
+    joined &= inside[:-2] & inside[2:]
+    inside[1:-1] |= joined
+    starts = inside | (kinds == 2)
+    starts[1:] &= ~(inside[1:] & inside[:-1])
+    return np.flatnonzero(starts)
+
+
+@cache
+def _ascii_kinds() -> NDArray[np.uint8]:
+    """Which bytes are letters, digits and _ (1), and which are marks (2)."""
+    kinds = np.zeros(0x80, np.uint8)
+    for match in _ASCII_WORD.finditer("".join(map(chr, range(0x80)))):
+        for char in match.group():
+            kinds[ord(char)] = 1 if char.isalnum() or char == "_" else 2
+    return kinds
+
+
 def find_word_spans(text: str) -> Spans:
     """(start, end) of each of them."""
     return spans_through_invisible(text, _word_spans)
