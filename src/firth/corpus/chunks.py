@@ -14,13 +14,14 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.corpus.document_scripts import document_scripts
 from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full
 from firth.corpus.run_numbers import RunNumbers
 from firth.corpus.spaced_chunks import SpacedEncoder
 from firth.corpus.text_block import BETWEEN, TextBlock, in_groups
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.words import joins, may_lack_spaces
+from firth.tokenizers.words import has_han, joins, may_lack_spaces
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
 _MAX_RUNS = 300_000
@@ -194,10 +195,14 @@ class ChunkEncoder:
         text = BETWEEN.join(document.text for document in documents)
         data = text.encode()
         how = self.pieces.segmentation
-        if len(text) == len(data) or not (how.kanji or may_lack_spaces(data)):
+        if len(text) == len(data) or not (has_han(text) or may_lack_spaces(data)):
             return self._runs(TextBlock(documents, how, text, data))
         # Where no space parts words, a run holds several: they are sought document by document.
-        return self._parted(documents, [how.lacks_spaces(one.text) for one in documents])
+        scripts = document_scripts(text, [len(one.text) + len(BETWEEN) for one in documents])
+        lacking = scripts.lack_spaces(how).tolist()
+        if any(lacking):
+            return self._parted(documents, lacking)
+        return self._runs(TextBlock(documents, how, text, data, scripts))
 
     def _parted(self, documents: list[Document], plainly: list[bool]) -> EncodedBlock:
         """Some documents in the plain way, all others by runs."""

@@ -10,11 +10,13 @@ _MASKS = np.asarray([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
 class RunNumbers:
-    """run -> number. Short runs are their own keys in a table of open addressing, which NumPy
-    searches for all runs at once; the few long ones go through a dictionary."""
+    """run -> number. Single characters of one or three bytes have a table by their codes. Other short runs are their own
+    keys in a table of open addressing, which NumPy searches for all runs at once; the few long ones go through a
+    dictionary."""
 
     def __init__(self) -> None:
         self._allocate(_NUM_SLOTS)
+        self.of_character = np.full(0x10000, -1, np.int64)
         self.long: dict[bytes, int] = {}
         self.new: list[bytes] = []
         self.size = 0
@@ -35,6 +37,37 @@ class RunNumbers:
     def numbers(self, text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
         lens = ends - starts
         padded = np.frombuffer(text + bytes(16), np.uint8)
+        leads = padded[starts]
+        characters = ((lens == 1) & (leads < 0x80)) | ((lens == 3) & (leads & 0xF0 == 0xE0))
+        if not characters.any():
+            return self._longer(text, padded, starts, ends)
+        found = np.empty(len(starts), np.int64)
+        found[characters] = self._characters(text, padded, starts[characters], ends[characters])
+        others = ~characters
+        found[others] = self._longer(text, padded, starts[others], ends[others])
+        return found
+
+    def _characters(
+        self, text: bytes, padded: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Runs of one byte, and of one character of three: its code is its place in a table."""
+        codes = padded[starts].astype(np.uint16)
+        wide = np.flatnonzero(codes >= 0xE0)
+        places = starts[wide]
+        codes[wide] = codes[wide] << 12 | (padded[places + 1].astype(np.uint16) & 0x3F) << 6 | padded[places + 2] & 0x3F
+        found = self.of_character[codes]
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            fresh, first = np.unique(codes[missing], return_index=True)
+            spans = zip(starts[missing[first]].tolist(), ends[missing[first]].tolist(), strict=True)
+            self.of_character[fresh] = [self._add(text[start:end]) for start, end in spans]
+            found[missing] = self.of_character[codes[missing]]
+        return found
+
+    def _longer(
+        self, text: bytes, padded: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        lens = ends - starts
         words = np.ndarray(len(text) + 9, "<u8", padded, strides=(1,))  # eight bytes from every place on
         key_1 = words[starts] & _MASKS[np.minimum(lens, 8)]
         key_2 = words[starts + np.minimum(lens, 8)] & _MASKS[np.clip(lens - 8, 0, 7)]

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from firth.corpus.document_scripts import DocumentScripts, document_scripts
 from firth.corpus.encoded import sentences_of
 from firth.data.readers import Document
 from firth.tokenizers.segmentation import Segmentation
@@ -34,13 +35,18 @@ class TextBlock:
     """
 
     def __init__(
-        self, documents: list[Document], how: Segmentation, text: str | None = None, data: bytes | None = None
+        self,
+        documents: list[Document],
+        how: Segmentation,
+        text: str | None = None,
+        data: bytes | None = None,
+        scripts: DocumentScripts | None = None,
     ) -> None:
-        """``text``, ``data``: the documents joined, where that is done already."""
+        """``text``, ``data``, ``scripts``: of the documents joined, where they are known already."""
         self.documents = documents
         text = BETWEEN.join(document.text for document in documents) if text is None else text
-        sizes = np.asarray([len(document.text) + len(BETWEEN) for document in documents], np.int64)
-        self.bases, self.sizes = np.cumsum(sizes) - sizes, sizes
+        self.sizes = np.asarray([len(document.text) + len(BETWEEN) for document in documents], np.int64)
+        self.bases = np.cumsum(self.sizes) - self.sizes
         self.data = text.encode() if data is None else data
         self.bytes = np.frombuffer(self.data, np.uint8)
         self.is_ascii = text.isascii()
@@ -53,7 +59,8 @@ class TextBlock:
             place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
             self.sentence_starts = place[self.sentence_starts]
             if not how.kanji and has_han(text):
-                self.word_at = self._words(documents, place, how)
+                scripts = document_scripts(text, self.sizes) if scripts is None else scripts
+                self.word_at = self._words(text, scripts.chinese(how), place, how)
 
     def byte_spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where each document begins and ends, in bytes."""
@@ -86,20 +93,21 @@ class TextBlock:
         )
 
     def _words(
-        self, documents: list[Document], place: NDArray[np.int64], how: Segmentation
+        self, text: str, dictionary: NDArray[np.bool_], place: NDArray[np.int64], how: Segmentation
     ) -> NDArray[np.bool_] | None:
         """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
-        dictionary = np.asarray([how.is_chinese(document.text) for document in documents], np.bool_)
         chinese = np.flatnonzero(dictionary)
         if not len(chinese):
             return None
         self.segmented = np.repeat(dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
         word_at = ~self.segmented
-        words = how.cut(BETWEEN.join(documents[number].text for number in chinese))
+        some = len(chinese) < len(dictionary)
+        words = how.cut(BETWEEN.join(self.documents[number].text for number in chinese) if some else text)
         lens = np.fromiter(map(len, words), np.int64, len(words))
         starts = np.cumsum(lens) - lens
-        sizes = np.asarray([len(documents[number].text) + len(BETWEEN) for number in chinese], np.int64)
-        bases = np.cumsum(sizes) - sizes
-        shift = self.bases[chinese] - bases
-        word_at[place[starts + shift[np.searchsorted(bases, starts, side="right") - 1]]] = True
+        if some:
+            bases = np.cumsum(self.sizes[chinese]) - self.sizes[chinese]
+            shift = self.bases[chinese] - bases
+            starts += shift[np.searchsorted(bases, starts, side="right") - 1]
+        word_at[place[starts]] = True
         return word_at
