@@ -6,13 +6,16 @@ from numpy.typing import NDArray
 _KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
 _NUM_SLOTS = 1 << 17
 _SPREAD_1, _SPREAD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_MASKS = np.asarray([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+# By the length of a run, a longer one being one of 16: what of its first and second eight bytes is its own; the length itself.
+_FIRST = np.asarray([(1 << 8 * min(size, 8)) - 1 for size in range(17)], np.uint64)
+_SECOND = np.asarray([(1 << 8 * min(max(size - 8, 0), 7)) - 1 for size in range(17)], np.uint64)
+_LENGTH = np.arange(17, dtype=np.uint64) << np.uint64(56)
 
 
 class RunNumbers:
-    """run -> number. Single characters of one or three bytes have a table by their codes. Other short runs are their own
-    keys in a table of open addressing, which NumPy searches for all runs at once; the few long ones go through a
-    dictionary."""
+    """run -> number. Short runs are their own keys in a table of open addressing, which NumPy searches for all runs
+    at once; the few long ones go through a dictionary. Where most runs are single characters of one or three bytes, as
+    in Chinese, those have a table by their codes; so a run has one number, and such a character may have two."""
 
     def __init__(self) -> None:
         self._allocate(_NUM_SLOTS)
@@ -39,12 +42,12 @@ class RunNumbers:
         padded = np.frombuffer(text + bytes(16), np.uint8)
         leads = padded[starts]
         characters = ((lens == 1) & (leads < 0x80)) | ((lens == 3) & (leads & 0xF0 == 0xE0))
-        if not characters.any():
-            return self._longer(text, padded, starts, ends)
+        if 2 * np.count_nonzero(characters) < len(lens):
+            return self._longer(text, padded, starts, lens)
         found = np.empty(len(starts), np.int64)
         found[characters] = self._characters(text, padded, starts[characters], ends[characters])
         others = ~characters
-        found[others] = self._longer(text, padded, starts[others], ends[others])
+        found[others] = self._longer(text, padded, starts[others], lens[others])
         return found
 
     def _characters(
@@ -65,19 +68,19 @@ class RunNumbers:
         return found
 
     def _longer(
-        self, text: bytes, padded: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+        self, text: bytes, padded: NDArray[np.uint8], starts: NDArray[np.int64], lens: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        lens = ends - starts
         words = np.ndarray(len(text) + 9, "<u8", padded, strides=(1,))  # eight bytes from every place on
-        key_1 = words[starts] & _MASKS[np.minimum(lens, 8)]
-        key_2 = words[starts + np.minimum(lens, 8)] & _MASKS[np.clip(lens - 8, 0, 7)]
-        key_2 |= lens.astype(np.uint64) << np.uint64(56)
-        short = lens <= _KEYED_BYTES
-        if short.all():
+        sizes = np.minimum(lens, _KEYED_BYTES + 1)
+        key_1 = words[starts] & _FIRST[sizes]
+        key_2 = (words[starts + 8] & _SECOND[sizes]) | _LENGTH[sizes]
+        ends = starts + lens
+        long = np.flatnonzero(sizes > _KEYED_BYTES)
+        if not len(long):
             return self._short(text, starts, ends, key_1, key_2)
         found = np.empty(len(starts), np.int64)
+        short = sizes <= _KEYED_BYTES
         found[short] = self._short(text, starts[short], ends[short], key_1[short], key_2[short])
-        long = np.flatnonzero(~short)
         spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
         known, add = self.long, self._add_long
         found[long] = [known[run] if (run := text[start:end]) in known else add(run) for start, end in spans]
@@ -122,17 +125,20 @@ class RunNumbers:
         last = len(self.number) - 1
         mixed = (key_1 ^ key_2 * _SPREAD_2) * _SPREAD_1
         slots = (mixed >> np.uint64(65 - len(self.number).bit_length())).astype(np.int64)
-        missing = []
-        places = np.arange(len(slots))
+        there = self.key_2[slots]
+        other = (there != key_2) | (self.key_1[slots] != key_1)
+        places = np.flatnonzero(other)
+        free = there[places] == 0
+        missing = [places[free]]
+        places = places[~free]
         while len(places):
+            slots[places] = (slots[places] + 1) & last
             here = slots[places]
             there = self.key_2[here]
             free = there == 0
             missing.append(places[free])
-            other = ((there != key_2[places]) | (self.key_1[here] != key_1[places])) & ~free
-            places = places[other]
-            slots[places] = (slots[places] + 1) & last
-        return slots, np.sort(np.concatenate(missing)) if missing else places
+            places = places[((there != key_2[places]) | (self.key_1[here] != key_1[places])) & ~free]
+        return slots, np.sort(np.concatenate(missing))
 
     def _grow(self, wanted: int) -> None:
         old = np.flatnonzero(self.key_2)
