@@ -249,9 +249,9 @@ class SpacedEncoder:
         text, how = document.text, self.pieces.segmentation
         if text.isascii():
             return False
-        if has_unspaced(text):
+        if has_han(text) and (how.kanji or bool(how.segmenters) or how.is_chinese(text)):
             return True
-        return has_han(text) and (how.kanji or bool(how.segmenters) or how.is_chinese(text))
+        return has_unspaced(text)
 
     def _by_chunks(self, documents: list[Document]) -> EncodedBlock:
         return joined([self._encode(group) for group in in_groups(documents) if group])
