@@ -14,21 +14,17 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full, sentences_of
+from firth.corpus.document_scripts import document_scripts
+from firth.corpus.encoded import EncodedBlock, PlainEncoder, joined, keep_full
+from firth.corpus.run_numbers import RunNumbers
+from firth.corpus.spaced_chunks import SpacedEncoder
+from firth.corpus.text_block import BETWEEN, TextBlock, in_groups
 from firth.data.readers import Document
 from firth.tokenizers.pieces import Pieces
-from firth.tokenizers.segmentation import Segmentation
-from firth.tokenizers.sentences import split_sentences
 from firth.tokenizers.words import has_han, joins, may_lack_spaces
 
 _INSIDE, _SPACE, _ALONE, _REST = 0, 1, 2, 3
-_KEYED_BYTES = 15  # the longest run that two 64-bit words can spell, with its length
-_NUM_SLOTS = 1 << 17
-_SPREAD_1, _SPREAD_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_MASKS = np.asarray([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 _MAX_RUNS = 300_000
-_GROUP_CHARS = 200_000
-_BETWEEN = "\n\n"
 _MAX_WORD = 100  # letters; longer words are unknown to WordPiece
 _LETTERS = (0x30, 0x3A), (0x41, 0x5B), (0x61, 0x7B), (0xC0, 0x2000)  # of scripts with spaces
 _OTHER = 0xD7A4
@@ -90,111 +86,6 @@ def find_runs(data: NDArray[np.uint8], ascii_only: bool) -> tuple[NDArray[np.int
     finish[-1:] |= inside[-1:]
     finish[:-1] |= inside[:-1] & ~inside[1:]
     return np.flatnonzero(begin), np.flatnonzero(finish) + 1
-
-
-class RunNumbers:
-    """run -> number. Short runs are their own keys in a table of open addressing, which NumPy
-    searches for all runs at once; the few long ones go through a dictionary."""
-
-    def __init__(self) -> None:
-        self._allocate(_NUM_SLOTS)
-        self.long: dict[bytes, int] = {}
-        self.new: list[bytes] = []
-        self.size = 0
-
-    def __len__(self) -> int:
-        return self.size
-
-    def _allocate(self, num_slots: int) -> None:
-        self.key_1 = np.zeros(num_slots, np.uint64)
-        self.key_2 = np.zeros(num_slots, np.uint64)  # never 0 in a taken slot: it holds the length
-        self.number = np.zeros(num_slots, np.int64)
-
-    def take_new(self) -> list[bytes]:
-        """The runs numbered since the last call, in the order of their numbers."""
-        new, self.new = self.new, []
-        return new
-
-    def numbers(self, text: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        lens = ends - starts
-        padded = np.frombuffer(text + bytes(16), np.uint8)
-        words = np.ndarray(len(text) + 9, "<u8", padded, strides=(1,))  # eight bytes from every place on
-        key_1 = words[starts] & _MASKS[np.minimum(lens, 8)]
-        key_2 = words[starts + np.minimum(lens, 8)] & _MASKS[np.clip(lens - 8, 0, 7)]
-        key_2 |= lens.astype(np.uint64) << np.uint64(56)
-        short = lens <= _KEYED_BYTES
-        if short.all():
-            return self._short(text, starts, ends, key_1, key_2)
-        found = np.empty(len(starts), np.int64)
-        found[short] = self._short(text, starts[short], ends[short], key_1[short], key_2[short])
-        long = np.flatnonzero(~short)
-        spans = zip(starts[long].tolist(), ends[long].tolist(), strict=True)
-        known, add = self.long, self._add_long
-        found[long] = [known[run] if (run := text[start:end]) in known else add(run) for start, end in spans]
-        return found
-
-    def _add_long(self, run: bytes) -> int:
-        number = self.long[run] = self._add(run)
-        return number
-
-    def _add(self, run: bytes) -> int:
-        self.new.append(run)
-        self.size += 1
-        return self.size - 1
-
-    def _short(
-        self,
-        text: bytes,
-        starts: NDArray[np.int64],
-        ends: NDArray[np.int64],
-        key_1: NDArray[np.uint64],
-        key_2: NDArray[np.uint64],
-    ) -> NDArray[np.int64]:
-        slots, missing = self._find(key_1, key_2)
-        if self.size + len(missing) > len(self.number) // 2:
-            self._grow(self.size + len(missing))
-            slots, missing = self._find(key_1, key_2)
-        while len(missing):
-            # One new run for each free slot; the others meet it, or the next slot, in the next search.
-            taken, chosen = np.unique(slots[missing], return_index=True)
-            places = missing[chosen]
-            self.key_1[taken], self.key_2[taken] = key_1[places], key_2[places]
-            spans = zip(starts[places].tolist(), ends[places].tolist(), strict=True)
-            self.number[taken] = [self._add(text[start:end]) for start, end in spans]
-            slots[missing], still = self._find(key_1[missing], key_2[missing])
-            missing = missing[still]
-        return self.number[slots]
-
-    def _find(
-        self, key_1: NDArray[np.uint64], key_2: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The slot of each key, or the free slot where it belongs; and which keys are not there."""
-        last = len(self.number) - 1
-        mixed = (key_1 ^ key_2 * _SPREAD_2) * _SPREAD_1
-        slots = (mixed >> np.uint64(65 - len(self.number).bit_length())).astype(np.int64)
-        missing = []
-        places = np.arange(len(slots))
-        while len(places):
-            here = slots[places]
-            there = self.key_2[here]
-            free = there == 0
-            missing.append(places[free])
-            other = ((there != key_2[places]) | (self.key_1[here] != key_1[places])) & ~free
-            places = places[other]
-            slots[places] = (slots[places] + 1) & last
-        return slots, np.sort(np.concatenate(missing)) if missing else places
-
-    def _grow(self, wanted: int) -> None:
-        old = np.flatnonzero(self.key_2)
-        key_1, key_2, number = self.key_1[old], self.key_2[old], self.number[old]
-        self._allocate(1 << (2 * wanted).bit_length())
-        rest = np.arange(len(old))
-        while len(rest):
-            slots, _ = self._find(key_1[rest], key_2[rest])
-            taken, chosen = np.unique(slots, return_index=True)
-            places = rest[chosen]
-            self.key_1[taken], self.key_2[taken], self.number[taken] = key_1[places], key_2[places], number[places]
-            rest = np.delete(rest, chosen)
 
 
 class _PieceTable:
@@ -298,25 +189,20 @@ class ChunkEncoder:
         )
 
     def encode(self, documents: list[Document]) -> EncodedBlock:
-        """In small groups, whose arrays stay in the processor's cache."""
-        groups: list[list[Document]] = [[]]
-        size = 0
-        for document in documents:
-            groups[-1].append(document)
-            size += len(document.text)
-            if size > _GROUP_CHARS:
-                groups.append([])
-                size = 0
-        return joined([self._encode(group) for group in groups])
+        return joined([self._encode(group) for group in in_groups(documents)])
 
     def _encode(self, documents: list[Document]) -> EncodedBlock:
-        text = _BETWEEN.join(document.text for document in documents)
+        text = BETWEEN.join(document.text for document in documents)
         data = text.encode()
         how = self.pieces.segmentation
-        if len(text) == len(data) or not (how.kanji or may_lack_spaces(data)):
-            return self._runs(_Block(documents, how, text, data))
+        if len(text) == len(data) or not (has_han(text) or may_lack_spaces(data)):
+            return self._runs(TextBlock(documents, how, text, data))
         # Where no space parts words, a run holds several: they are sought document by document.
-        return self._parted(documents, [how.lacks_spaces(one.text) for one in documents])
+        scripts = document_scripts(text, [len(one.text) + len(BETWEEN) for one in documents])
+        lacking = scripts.lack_spaces(how).tolist()
+        if any(lacking):
+            return self._parted(documents, lacking)
+        return self._runs(TextBlock(documents, how, text, data, scripts))
 
     def _parted(self, documents: list[Document], plainly: list[bool]) -> EncodedBlock:
         """Some documents in the plain way, all others by runs."""
@@ -325,12 +211,12 @@ class ChunkEncoder:
             [
                 self.plain.encode([one for one, _ in some])
                 if plain
-                else self._runs(_Block([one for one, _ in some], how))
+                else self._runs(TextBlock([one for one, _ in some], how))
                 for plain, some in parts
             ]
         )
 
-    def _runs(self, block: "_Block") -> EncodedBlock:
+    def _runs(self, block: TextBlock) -> EncodedBlock:
         if len(self.table.runs) > _MAX_RUNS:
             self.table = _PieceTable(self.pieces, self.plain.outer)
         starts, ends = find_runs(block.bytes, block.is_ascii)
@@ -348,7 +234,7 @@ class ChunkEncoder:
 
     def _segmented(
         self,
-        block: "_Block",
+        block: TextBlock,
         word_at: NDArray[np.bool_],
         runs: tuple[NDArray[np.int64], NDArray[np.int64]],
         word_starts: NDArray[np.bool_],
@@ -376,77 +262,8 @@ class ChunkEncoder:
             word_starts[first[run] : first[run] + counts[run]] = before[1:] > before[:-1]
 
 
-class _Block:
-    """Documents as one UTF-8 text, with what is known of sentences and words in it.
-
-    Between documents stands an empty line, which ends a sentence and a word, so both can be
-    sought in the whole.
-    """
-
-    def __init__(
-        self, documents: list[Document], how: Segmentation, text: str | None = None, data: bytes | None = None
-    ) -> None:
-        """``text``, ``data``: the documents joined, where that is done already."""
-        self.documents = documents
-        text = _BETWEEN.join(document.text for document in documents) if text is None else text
-        sizes = np.asarray([len(document.text) + len(_BETWEEN) for document in documents], np.int64)
-        self.bases = np.cumsum(sizes) - sizes
-        self.data = text.encode() if data is None else data
-        self.bytes = np.frombuffer(self.data, np.uint8)
-        self.is_ascii = text.isascii()
-        self.sentence_starts = self._sentence_starts(text, documents)
-        border = np.append(np.searchsorted(self.sentence_starts, self.bases), len(self.sentence_starts))
-        self.sentences_a_document = np.diff(border)
-        self.word_at: NDArray[np.bool_] | None = None
-        self.segmented = np.zeros(0, np.bool_)  # of each byte: whether its document is cut by the Chinese dictionary
-        if not self.is_ascii:
-            place = np.append(np.flatnonzero((self.bytes & 0xC0) != 0x80), len(self.bytes))  # of every character
-            self.sentence_starts = place[self.sentence_starts]
-            if not how.kanji and has_han(text):
-                self.word_at = self._words(documents, place, how)
-
-    def cuts_runs(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[bool]:
-        """Which documents have a sentence that begins inside a run, as after a rare mark that no space follows."""
-        places = self.sentence_starts
-        inside = np.searchsorted(starts, places) != np.searchsorted(ends, places, side="right")
-        document = np.repeat(np.arange(len(self.documents)), self.sentences_a_document)
-        found = np.zeros(len(self.documents), np.bool_)
-        found[document[inside]] = True
-        cut: list[bool] = found.tolist()
-        return cut
-
-    def _sentence_starts(self, text: str, documents: list[Document]) -> NDArray[np.int64]:
-        if all(document.sentences is None for document in documents):
-            return np.asarray([start for start, _ in split_sentences(text)], np.int64)
-        return np.asarray(
-            [
-                base + start
-                for base, document in zip(self.bases.tolist(), documents, strict=True)
-                for start, _ in sentences_of(document)
-            ],
-            np.int64,
-        )
-
-    def _words(
-        self, documents: list[Document], place: NDArray[np.int64], how: Segmentation
-    ) -> NDArray[np.bool_] | None:
-        """At which bytes words begin for the segmenter; everywhere in documents without Chinese."""
-        dictionary = np.asarray([how.is_chinese(document.text) for document in documents], np.bool_)
-        chinese = np.flatnonzero(dictionary)
-        if not len(chinese):
-            return None
-        self.segmented = np.repeat(dictionary, np.diff(np.append(place[self.bases], len(self.bytes))))
-        word_at = ~self.segmented
-        words = how.cut(_BETWEEN.join(documents[number].text for number in chinese))
-        lens = np.fromiter(map(len, words), np.int64, len(words))
-        starts = np.cumsum(lens) - lens
-        sizes = np.asarray([len(documents[number].text) + len(_BETWEEN) for number in chinese], np.int64)
-        bases = np.cumsum(sizes) - sizes
-        shift = self.bases[chinese] - bases
-        word_at[place[starts + shift[np.searchsorted(bases, starts, side="right") - 1]]] = True
-        return word_at
-
-
-def block_encoder(pieces: Pieces) -> ChunkEncoder | PlainEncoder:
+def block_encoder(pieces: Pieces) -> ChunkEncoder | SpacedEncoder | PlainEncoder:
     """The fastest encoder that is exact for this tokenizer."""
-    return ChunkEncoder(pieces) if ChunkEncoder.fits(pieces) else PlainEncoder(pieces)
+    if ChunkEncoder.fits(pieces):
+        return ChunkEncoder(pieces)
+    return SpacedEncoder(pieces) if SpacedEncoder.fits(pieces) else PlainEncoder(pieces)

@@ -22,6 +22,7 @@ from tokenizers import Tokenizer
 
 from firth.core.errors import FirthError
 from firth.core.files import parse_json, shorten
+from firth.tokenizers.words import UNSEEN
 
 _TRIAL_CPU_S = 5
 _TRIAL_S = 30.0  # by the clock, on a busy machine
@@ -47,7 +48,7 @@ _DECODERS = {
     "Replace",
     "Sequence",
 }
-_PATTERNS = {" {2,}", r"\s+", r"\s", r"\d", r"\n"}
+_PATTERNS = {" {2,}", r"\s+", r"\s", r"\d", r"\n", UNSEEN}
 _MODELS = {"WordPiece", "BPE", "Unigram", "WordLevel"}
 PROBES = (
     "",

@@ -27,7 +27,7 @@ from firth.tokenizers.foreign import Turn, read_tokenizer
 from firth.tokenizers.published import add_listed, byte_level_of, enclose_words, sentencepiece_of
 from firth.tokenizers.segmentation import PLAIN, Segmentation
 from firth.tokenizers.sentencepiece import load_sentencepiece
-from firth.tokenizers.words import INVISIBLE, close_gaps
+from firth.tokenizers.words import UNSEEN, close_gaps
 
 UNKNOWN_PIECES = 0.1  # of the tokens; more: another language or script than the model's
 UNKNOWN_WORDS = 0.5  # of a vocabulary of words, which lacks some of every text
@@ -102,7 +102,6 @@ _MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.mo
 _FILES = ("tokenizer.json", "vocab.txt", "vocab.json", *_MODELS)
 BYTE_TOKENS = [f"<0x{byte:02X}>" for byte in range(256)]
 PATTERN = re.compile(r"<extra_id_(\d+)>")
-_UNSEEN = f"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\u200b\ufffd{INVISIBLE}]"
 
 
 def bert_tokenizer(
@@ -117,7 +116,7 @@ def bert_tokenizer(
     longest match in words of up to ``max_word`` letters. ``keep_joiners``: cleaning deletes only what nobody sees, not the
     joiners of Persian, Hindi and emoji, nor signs of Arabic numbers, nor characters of private use."""
     tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=max_word))
-    cleans = [normalizers.Replace(Regex(_UNSEEN), "")] if keep_joiners else []
+    cleans = [normalizers.Replace(Regex(UNSEEN), "")] if keep_joiners else []
     bert = normalizers.BertNormalizer(
         clean_text=not cleans, handle_chinese_chars=split_han, strip_accents=strip_accents, lowercase=lowercase
     )
@@ -208,7 +207,7 @@ class Pieces:
         """The settings of BERT's normaliser, where text is cleaned by it or as ``keep_joiners`` says; else nothing."""
         normalizer = self.description.get("normalizer") or {}
         *cleans, last = normalizer.get("normalizers") or [normalizer]
-        cleaned = [one.get("pattern") for one in cleans] == [{"Regex": _UNSEEN}] or (
+        cleaned = [one.get("pattern") for one in cleans] == [{"Regex": UNSEEN}] or (
             not cleans and last.get("clean_text")
         )
         return dict(last) if cleaned and last.get("type") == "BertNormalizer" else {}

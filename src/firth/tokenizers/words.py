@@ -38,10 +38,12 @@ _WITHOUT_SPACES = {
     "Japanese": (f"[{KANA}]", "runs of one script"),
     **{name: (rf"\p{{{name}}}", "clusters") for name in ("Thai", "Lao", "Khmer", "Myanmar", "Tai_Tham", "Tai_Le")},
 }
-_UNSPACED = regex.compile(f"[{CLUSTERED}{KANA}]")
+UNSPACED = regex.compile(f"[{CLUSTERED}{KANA}]")
 # Invisible: soft hyphens, marks of direction, joiners of words; not those that shape letters (U+200C, U+200D) or part
 # words (U+200B), nor signs that are drawn (of Arabic numbers).
 INVISIBLE = "\xad\u061c\u180e\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
+# What nobody sees or is a control, as a pattern of the tokenizers that delete nothing else.
+UNSEEN = f"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\u200b\ufffd{INVISIBLE}]"
 _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 _SIZE = 0x20000  # all letters but rare ideographs are below
 _CHINESE_SHARE = 0.9
@@ -83,6 +85,28 @@ def find_words(text: str) -> list[str]:
     return found
 
 
+def ascii_word_starts(codes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where each of them begins in a text of ASCII, all at once."""
+    kinds = _ascii_kinds()[codes]
+    inside = kinds == 1
+    joined = codes[1:-1] == ord("'")
+    joined &= inside[:-2] & inside[2:]
+    inside[1:-1] |= joined
+    starts = inside | (kinds == 2)
+    starts[1:] &= ~(inside[1:] & inside[:-1])
+    return np.flatnonzero(starts)
+
+
+@cache
+def _ascii_kinds() -> NDArray[np.uint8]:
+    """Which bytes are letters, digits and _ (1), and which are marks (2)."""
+    kinds = np.zeros(0x80, np.uint8)
+    for match in _ASCII_WORD.finditer("".join(map(chr, range(0x80)))):
+        for char in match.group():
+            kinds[ord(char)] = 1 if char.isalnum() or char == "_" else 2
+    return kinds
+
+
 def find_word_spans(text: str) -> Spans:
     """(start, end) of each of them."""
     return spans_through_invisible(text, _word_spans)
@@ -109,7 +133,7 @@ def is_blank(part: str) -> bool:
 
 
 @cache
-def _letters() -> NDArray[np.uint8]:
+def letter_kinds() -> NDArray[np.uint8]:
     """Which characters below U+10000 are ideographs (3), Latin letters beyond ASCII (2), other letters or marks (1)."""
     kinds = np.zeros(_SIZE, np.uint8)
     codes = np.frombuffer(EVERY.encode("utf-32-le"), np.uint32)
@@ -124,19 +148,26 @@ def _letters() -> NDArray[np.uint8]:
 def mostly_ideographs(text: str) -> bool:
     """Whether nine tenths of the letters that are not Latin are ideographs (else it is Japanese, Korean...), and Latin
     letters beyond ASCII, which a Chinese dictionary takes apart, are not more than those."""
-    kinds = _letters()[np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)]
+    kinds = letter_kinds()[np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)]
     others, latin = np.count_nonzero(kinds == 1), np.count_nonzero(kinds == 2)
     if not others and not latin:
         return True
-    ideographs = np.count_nonzero(kinds == 3)
-    return bool(ideographs >= _CHINESE_SHARE * (ideographs + others) and ideographs >= latin)
+    ideographs, *rest = (np.asarray([count]) for count in (np.count_nonzero(kinds == 3), others, latin))
+    return bool(mostly_ideographic(ideographs, *rest)[0])
+
+
+def mostly_ideographic(
+    ideographs: NDArray[np.int64], others: NDArray[np.int64], latin: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """The same by the numbers of letters in each of several texts."""
+    return (ideographs >= _CHINESE_SHARE * (ideographs + others)) & (ideographs >= latin)
 
 
 @cache
 def _unspaced_bytes() -> dict[int, list[tuple[int, int]]]:
     """The first bytes of characters of scripts without spaces, and from where to where their second bytes are."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for first, second in sorted({(data[0], data[1]) for data in map(str.encode, _UNSPACED.findall(EVERY))}):
+    for first, second in sorted({(data[0], data[1]) for data in map(str.encode, UNSPACED.findall(EVERY))}):
         ranges = found.setdefault(first, [])
         if ranges and ranges[-1][1] == second - 1:
             ranges[-1] = ranges[-1][0], second
@@ -163,7 +194,7 @@ def may_lack_spaces(data: bytes) -> bool:
 
 def has_unspaced(text: str) -> bool:
     """Whether a character of a script without spaces occurs, ideographs aside."""
-    return not text.isascii() and _UNSPACED.search(text) is not None
+    return not text.isascii() and UNSPACED.search(text) is not None
 
 
 def scripts_of(texts: Iterable[str], least: float = 0.1) -> list[str]:
@@ -185,7 +216,7 @@ def ways_without_spaces(text: str) -> dict[str, str]:
     return {name.replace("_", " "): way for name, (chars, way) in _WITHOUT_SPACES.items() if regex.search(chars, text)}
 
 
-_HAN = (
+HAN_RANGES = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
     (0x20000, 0x2A6DF),
@@ -195,7 +226,7 @@ _HAN = (
     (0xF900, 0xFAFF),
     (0x2F800, 0x2FA1F),
 )
-HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _HAN)
+HAN_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in HAN_RANGES)
 # White space for Python's str.split() that BERT deletes as control characters instead.
 DELETED_SPACES = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _WIDE = f"{HAN_CLASS}\u3001-\u30ff\uff01-\uff9f"
@@ -216,7 +247,7 @@ def whole_characters(text: str) -> str:
 def is_han(char: str) -> bool:
     """The ideographs that BERT sets apart."""
     code = ord(char)
-    return code >= 0x3400 and any(first <= code <= last for first, last in _HAN)
+    return code >= 0x3400 and any(first <= code <= last for first, last in HAN_RANGES)
 
 
 def spaced(words: Iterable[str]) -> str:
@@ -353,8 +384,9 @@ def cut(text: str) -> list[str]:
 def _in_words() -> NDArray[np.uint8]:
     """Which characters below U+10000 are ASCII letters and digits (1), or letters, marks and digits of other scripts (2)."""
     found = np.zeros(0x10001, np.uint8)
-    for char in regex.findall(r"[[\p{L}\p{M}\p{N}]--\p{Han}]", EVERY, regex.V1):
-        found[min(ord(char), 0x10000)] = 2
+    codes = np.frombuffer(EVERY.encode("utf-32-le"), np.uint32)
+    for match in regex.finditer(r"[[\p{L}\p{M}\p{N}]--\p{Han}]+", EVERY, regex.V1):
+        found[np.minimum(codes[match.start() : match.end()], 0x10000)] = 2
     found[0x10000] = 0
     found[[code for code in range(0x80) if chr(code).isalnum()]] = 1
     return found

@@ -9,8 +9,10 @@ import pytest
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from firth.core.errors import FirthError
+from firth.core.registry import TokensConfig
 from firth.tokenizers import foreign
 from firth.tokenizers.foreign import read_tokenizer
+from firth.tokenizers.vocabulary import train_pieces
 
 RESOURCES = {
     "none": "raise ImportError('no such module')",
@@ -67,3 +69,15 @@ def test_the_reason_is_that_of_the_end(
     with pytest.raises(FirthError, match=reason):
         foreign.try_tokenizer("x", tmp_path)
     foreign._trial.cache_clear()
+
+
+def test_own_tokenizers_are_not_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*given: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(foreign, "try_tokenizer", refuse)
+    texts = ["می\u200cخواهم dogs\u00ad 12", "Dogs bark."] * 5
+    for kind in ("wordpiece", "bpe", "unigram", "characters"):
+        (tmp_path / kind).mkdir()
+        train_pieces(lambda: texts, TokensConfig(kind=kind, vocab_size=300)).save(tmp_path / kind)
+        read_tokenizer(tmp_path / kind / "tokenizer.json")
