@@ -43,6 +43,9 @@ VARIANTS: dict[str, list[str]] = {
     "mask 0.15": ["mask_prob=0.15"],
     "mask 0.4": ["mask_prob=0.4"],
     "cosine": ["schedule=cosine"],
+    "whole passages": ["half_weight=0", "seq_len=64", "batch_size=32"],
+    "half_weight=0.2": ["half_weight=0.2"],
+    "half_weight=1": ["half_weight=1"],
     "average of the last 3": ["average=3", "checkpoints=20"],
     "vocabulary 4k": ["vocab_size=4000"],
     "layers + 2": ["num_layers=+2"],
@@ -85,7 +88,7 @@ def judge(folder: Path, corpus: Corpus) -> dict[str, float]:
     trainable.restore(folder)
     found, size = trainable.evaluate(), corpus.info.heldout
     return {
-        "bits": found["loss"] / math.log(2) * size.tokens / size.bytes,
+        "bits": found.get("masked", found["loss"]) / math.log(2) * size.tokens / size.bytes,
         "hits": found["masked_accuracy"],
     }
 

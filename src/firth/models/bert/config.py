@@ -102,7 +102,8 @@ def bert_mini_modern() -> RunConfig:
 def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, int], learning_rate: float) -> RunConfig:
     """What teaches a small encoder most in a given time: a token table that begins with skip-gram vectors, large enough that training
     changes them little (the norm behind the table makes its scale free), heads that begin by
-    looking at neighbours, Muon, small batches (``rows`` and their length) and many masks. In the shape of ModernBERT (Warner et al. 2024), so that transformers
+    looking at neighbours, Muon, small batches (``rows`` and their length), many masks, and halves of passages that find each other, for
+    the sake of text vectors. In the shape of ModernBERT (Warner et al. 2024), so that transformers
     reads the run.
 
     Sizes: the largest whose blocks read about three tokens for each of their weights within the time, on two cores; larger ones
@@ -124,7 +125,7 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, in
         recipe=name,
         spec="bert",
         model=sized_encoder(num_layers, hidden_dim).replace(**shape),
-        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=rows[1]),
+        objective=MaskedTokensConfig(mask_prob=0.3, seq_len=rows[1], half_weight=0.5),
         training=TrainingConfig(
             batch_size=rows[0], learning_rate=learning_rate, optimizer="muon", embeddings="auto", precision="auto"
         ),
@@ -133,22 +134,22 @@ def _modernbert(name: str, num_layers: int, hidden_dim: int, rows: tuple[int, in
 
 def modernbert_1m() -> RunConfig:
     """2 layers of 128, for about a minute on a laptop."""
-    return _modernbert("modernbert-1m", 2, 128, (32, 64), 2e-3)
+    return _modernbert("modernbert-1m", 2, 128, (16, 128), 2e-3)
 
 
 def modernbert_10m() -> RunConfig:
     """4 layers of 192, for about 10 minutes on a laptop."""
-    return _modernbert("modernbert-10m", 4, 192, (32, 64), 1.5e-3)
+    return _modernbert("modernbert-10m", 4, 192, (16, 128), 1.5e-3)
 
 
 def modernbert_1h() -> RunConfig:
     """6 layers of 256, for about an hour on a laptop."""
-    return _modernbert("modernbert-1h", 6, 256, (32, 128), 1.5e-3)
+    return _modernbert("modernbert-1h", 6, 256, (16, 256), 1.5e-3)
 
 
 def modernbert_10h() -> RunConfig:
     """8 layers of 384, for about 10 hours on a laptop."""
-    return _modernbert("modernbert-10h", 8, 384, (48, 128), 1e-3)
+    return _modernbert("modernbert-10h", 8, 384, (24, 256), 1e-3)
 
 
 def bert_continue() -> RunConfig:
