@@ -225,7 +225,7 @@ def _check_images(source: "Source", only: bool, as_json: bool) -> None:
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
-    from firth.cli.describe import label_warnings, run_rows
+    from firth.cli.describe import judged_part, label_warnings, run_rows
     from firth.cli.main import say, say_json, say_wrapped, table
     from firth.core.registry import find_spec
     from firth.core.run import Run
@@ -237,8 +237,12 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     say(f"{folder}: trained")
     table(run_rows(record))
     chosen = None if record.task is None else record.task.chosen
-    for warning in [] if chosen is None else label_warnings(chosen.by_label, learned=record.recipe == "classify"):
-        say_wrapped(warning, others="  ")
+    if record.task is not None and chosen is not None:
+        learned = record.recipe == "classify"
+        for warning in label_warnings(
+            chosen.by_label, learned, *judged_part(record.task), dev=chosen.interval is not None
+        ):
+            say_wrapped(warning, others="  ")
     if (folder / "report.html").is_file():
         say(f"report: {folder}/report.html")
     if not is_measured and not (chosen is not None and chosen.candidates):
