@@ -52,7 +52,7 @@ from firth.tasks.linear import (
     stratified_folds,
 )
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.scores import added, error_of, fit_weights, log_probs, normalised, rescaled
+from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
 from firth.tasks.training import Task
@@ -265,12 +265,14 @@ class _Choice:
         return Tried(f"counts + {other.name}", found, finish, note)
 
     def _calibrate(self, fitted: Fitted, chosen: Tried) -> None:
-        """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
-        then is not meant as a share."""
+        """By what it says of examples that it has not learned from. Where rare classes count more in training all examples count
+        alike here: a probability is the share of texts that is right. One factor changes no label."""
         plain = self.config.task == "classify" and not self.config.several
-        if not plain or self.config.class_weights or len(chosen.found) < _CALIBRATED:
+        if not plain or len(chosen.found) < _CALIBRATED:
             return
-        factor = self.judge.fit_factor(chosen.found)[0]
+        numbers = list(chosen.found)
+        logs_NK = log_probs(list(chosen.found.values()), self.config.labels)
+        factor = fit_factor(logs_NK, self.judge.targets(numbers)[0], self.judge.shares(numbers))[0]
         fitted.model.rescale(factor)
         fitted.predictions = rescaled(fitted.predictions, factor)
         predictions, truth = (

@@ -155,6 +155,10 @@ class Judge:
         num_classes, balanced = len(self.config.labels), bool(self.config.class_weights)
         return targets_N, judged_weights(targets_N, num_classes, balanced, in_folds=not self.data.dev)
 
+    def shares(self, numbers: Sequence[int]) -> Floats:
+        """The weights without those of classes: of each judged example 1, in folds 0 where its class is too rare."""
+        return np.asarray(self.targets(numbers)[1] > 0, np.float64)
+
     def deviation(self, one: Tried) -> float | None:
         """Over the folds that it was judged in."""
         folds: dict[int, list[int]] = {}

@@ -117,6 +117,24 @@ def test_classes_are_chosen_by_calibrated_likelihood() -> None:
     assert fitted.calibration.error_after < fitted.calibration.error_before
 
 
+def test_weighted_classes_are_calibrated_too(tmp_path: Path) -> None:
+    """Every example counts as one there; the labels stay those that were judged."""
+    some = [one for one in texts(90) if one.label == "en"] + [one for one in texts(90) if one.label == "zh"][:12]
+    data = build_data("classify", some, [])
+    config = data.configured(TaskConfig(candidates=("counts",)))
+    assert config.class_weights
+    choice = candidates_file._Choice(config, lambda config: Model(), data, Path(), None, None, None)
+    choice.judge.task = Classify(config, ScratchModel([], 1).reader())
+    flat = said(choice.judge, "counts", len(some), 0.7, {3, 20, 50})
+    fitted = Fitted(_Rescaled(), list(flat.found.values()), {}, 0.0, {})  # type: ignore[arg-type]
+    choice._calibrate(fitted, flat)
+    assert fitted.calibration is not None
+    likely = fitted.predictions[0]["probabilities"][fitted.predictions[0]["label"]]
+    assert likely == pytest.approx(1 - 3 / len(some), abs=0.03)  # the share that is right, of all alike
+    assert fitted.calibration.error_after < 0.05 < fitted.calibration.error_before
+    assert [one["label"] for one in fitted.predictions] == [one["label"] for one in flat.found.values()]
+
+
 class _Rescaled:
     def rescale(self, factor: float) -> None:
         assert factor > 0
