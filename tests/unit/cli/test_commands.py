@@ -269,3 +269,16 @@ def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main(["recipes"])
     assert stopped.value.code == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_a_check_that_refuses_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The code of typer.Exit, which typer hands back as a value."""
+    refused, fine = tmp_path / "one.csv", tmp_path / "two.csv"
+    refused.write_text("text,label\n" + "".join(f"text {number},same\n" for number in range(12)))
+    fine.write_text("text,label\n" + "".join(f"text {number},{'ab'[number % 2]}\n" for number in range(12)))
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(["finetune", "classify", "--base", "counts", "--train", str(refused), "--check", *more])
+        assert stopped.value.code == 2
+    main(["finetune", "classify", "--base", "counts", "--train", str(fine), "--check"])
+    assert "all examples have the same label" in capsys.readouterr().out
