@@ -138,7 +138,9 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         return rows
     rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     if task.interval is not None:
-        rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
+        rows.append(
+            (f"{task.interval.metric.replace('_', ' ')}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}")
+        )
     rows += _candidate_rows(task)
     if task.chosen is not None and task.chosen.curve is not None:
         rows.append(("more labels", show_curve(task.chosen.curve)))
@@ -161,7 +163,9 @@ def _candidate_rows(task: TaskRecord) -> Rows:
     """What was tried: score, seconds, what was chosen, what was left out and why."""
     if task.chosen is None or not task.chosen.candidates:
         return []
-    rows = [("tried", f"{task.metric} {'on dev' if task.interval is not None else 'in cross-validation'}")]
+    rows = [
+        ("tried", f"{task.metric.replace('_', ' ')} {'on dev' if task.interval is not None else 'in cross-validation'}")
+    ]
     for one in task.chosen.candidates:
         spread = "" if one.deviation is None else f" ± {one.deviation:.4f}"
         judged = "" if one.examples in (None, task.chosen.examples) else f" on {one.examples:,} examples"
@@ -171,7 +175,7 @@ def _candidate_rows(task: TaskRecord) -> Rows:
     return rows
 
 
-_MOST_LABELS = 30
+_MOST_LABELS, _LABEL_WIDTH = 30, 32  # columns of a name
 
 
 def judged_part(task: TaskRecord) -> tuple[int, int]:
@@ -187,10 +191,12 @@ def label_rows(by_label: Mapping[str, LabelScore], judged: int = 0, total: int =
     """Precision, recall and F1 of each class or type of entity, the rarest first; of the ``judged`` examples of ``total``."""
     if not by_label:
         return []
+    from firth.tasks.checking import fit_width
+
     rows = [("by label", "precision  recall  F1      true  guessed")]
     for label, one in sorted(by_label.items(), key=lambda item: (item[1].true, item[0]))[:_MOST_LABELS]:
         scores = f"{one.precision:<9.3f}  {one.recall:<6.3f}  {one.f1:<6.3f}"
-        rows.append((f"  {label}", f"{scores}  {one.true:>4,}  {one.guessed:>7,}"))
+        rows.append((f"  {fit_width(label, _LABEL_WIDTH).rstrip()}", f"{scores}  {one.true:>4,}  {one.guessed:>7,}"))
     if len(by_label) > _MOST_LABELS:
         rows.append(("  …", f"{len(by_label) - _MOST_LABELS} more"))
     if total:

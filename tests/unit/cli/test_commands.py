@@ -282,3 +282,13 @@ def test_a_check_that_refuses_ends_with_2(tmp_path: Path, capsys: pytest.Capture
         assert stopped.value.code == 2
     main(["finetune", "classify", "--base", "counts", "--train", str(fine), "--check"])
     assert "all examples have the same label" in capsys.readouterr().out
+
+
+def test_a_long_label_leaves_the_table_its_columns() -> None:
+    from firth.cli.describe import label_rows
+    from firth.core.run import LabelScore
+
+    score = LabelScore(precision=1.0, recall=1.0, f1=1.0, true=3, guessed=3)
+    rows = label_rows({"n" * 53: score, "很长的标签" * 6: score, "plain": score})
+    assert all(text_width(name) + 4 + text_width(value) <= 80 for name, value in rows)
+    assert {name for name, _ in rows} >= {"  plain", f"  {'n' * 31}…"}
