@@ -251,8 +251,9 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
         return
     asked = "photo.jpg" if find_spec(record.model).reads_images else "texts.txt"
-    say(f"next: firth predict {folder} {asked}")
-    say(f"or in a browser: firth serve {folder}")
+    quoted = shlex.quote(str(folder))
+    say(f"next: firth predict {quoted} {asked}")
+    say(f"or in a browser: firth serve {quoted}")
 
 
 @app.command(rich_help_panel=USE)

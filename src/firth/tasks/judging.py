@@ -121,12 +121,15 @@ class Judge:
 
     def note(self, one: Tried, chosen: Tried) -> str:
         """What is said beside its score: the likelihood, and where they have judged different examples, the chosen one's
-        score on those of this one."""
+        score on those of this one, or the other way round."""
         notes = [one.note]
         if self.config.task == "classify" and not self.config.several and not self.data.dev:
             notes.append(f"log-likelihood {self.rank(one, sorted(one.found)):.3f}")
         if one.found.keys() < chosen.found.keys():
             notes.append(f"{chosen.name} {self.score_of(chosen, sorted(one.found)):.4f} on these")
+        elif chosen.found.keys() < one.found.keys():
+            some = sorted(chosen.found)
+            notes.append(f"{self.score_of(one, some):.4f} on the {len(some):,} of {chosen.name}")
         return "; ".join(filter(None, notes))
 
     def _goodness(self, one: Tried, numbers: Sequence[int]) -> Floats:

@@ -292,3 +292,32 @@ def test_a_long_label_leaves_the_table_its_columns() -> None:
     rows = label_rows({"n" * 53: score, "很长的标签" * 6: score, "plain": score})
     assert all(text_width(name) + 4 + text_width(value) <= 80 for name, value in rows)
     assert {name for name, _ in rows} >= {"  plain", f"  {'n' * 31}…"}
+
+
+def test_the_next_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, out = tmp_path / "t.csv", tmp_path / "my mood"
+    train.write_text("text,label\n" + "".join(f"{'good' if n % 2 else 'bad'} {n},{n % 2}\n" for n in range(12)))
+    main(["finetune", "classify", "--base", "counts", "--train", str(train), "--out", str(out)])
+    said = capsys.readouterr().out
+    assert f"next: firth predict '{out}' texts.txt" in said
+    assert f"firth serve '{out}'" in said
+
+
+def test_messages_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, out = tmp_path / "t.csv", tmp_path / "run"
+    train.write_text("comment,label\n" + "".join(f"{'good' if n % 2 else 'bad'} {n},{n % 2}\n" for n in range(12)))
+    words = ["finetune", "classify", "--base", "counts", "--train", str(train), "--out", str(out), "class_weights=true"]
+    main([*words, "--text", "comment"])
+    other = tmp_path / "o.csv"
+    other.write_text("words,label\ngood,1\nbad,0\n")
+    for asked, wanted in (
+        (["predict", str(out), str(other), "--min-confidence", "2"], "firth: --min-confidence 2: not between 0 and 1"),
+        (["evaluate", str(out), "--data", str(other)], "name the right one with --text"),
+    ):
+        with pytest.raises(SystemExit):
+            main(asked)
+        assert wanted in capsys.readouterr().err
+    main(["evaluate", str(out), "--data", str(train)])
+    said = capsys.readouterr().out
+    assert "macro f1, 95 %" in said
+    assert "macro_f1" not in said

@@ -449,6 +449,7 @@ def test_each_candidate_is_compared_on_what_both_have_judged_and_shown_on_its_ow
     assert judge.score_of(tuned) == 1.0
     assert judge.note(tuned, linear).endswith("linear 0.9167 on these")
     assert "on these" not in judge.note(linear, linear)
+    assert judge.note(linear, tuned).endswith("0.9167 on the 12 of tuned")
     assert judge.best_score([linear, tuned]) == pytest.approx(57 / 60)
     both = said(judge, "tuned", 40, 0.999, set())
     assert judge.best_score([linear, both]) == 1.0
