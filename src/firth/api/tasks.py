@@ -417,7 +417,8 @@ def suggest(
         run: A run of ``firth.finetune("classify", ...)``.
         pool: A file of texts without labels; it may be larger than memory.
         num: How many texts.
-        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with an empty column ``label`` to be filled in.
+        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with an empty column of labels to be filled in; a pool that
+            is a table keeps its columns and their names.
         text, second: The columns of the file; by default those of the training file.
         encoding: Of the file; by default that of the training file.
 
@@ -428,6 +429,7 @@ def suggest(
 
         firth.suggest("runs/mood", "unlabelled.txt", num=20, out="to_label.tsv")
     """
+    from firth.data.labelled import Columns
     from firth.data.tables import output_format
     from firth.tasks.model import TaskModel
     from firth.tasks.suspects import suggest as choose
@@ -442,5 +444,5 @@ def suggest(
         raise FirthError(f"{run}: texts are suggested for classify; name such a run")
     found = choose(task, Path(run), str(pool), num, text, second, encoding)
     if out is not None:
-        write_suggestions(found, Path(out))
+        write_suggestions(found, Path(out), str(pool), Path(run), Columns(text, second), encoding)
     return found

@@ -138,11 +138,13 @@ def task_rows(record: RunRecord, task: TaskRecord) -> Rows:
         return rows
     rows += [(f"dev {name.replace('_', ' ')}", f"{value:.4f}") for name, value in record.metrics.items()]
     if task.interval is not None:
-        rows.append((f"{task.interval.metric}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}"))
+        rows.append(
+            (f"{task.interval.metric.replace('_', ' ')}, 95 %", f"{task.interval.low:.4f} to {task.interval.high:.4f}")
+        )
     rows += _candidate_rows(task)
     if task.chosen is not None and task.chosen.curve is not None:
         rows.append(("more labels", show_curve(task.chosen.curve)))
-    rows += [] if task.chosen is None else label_rows(task.chosen.by_label)
+    rows += [] if task.chosen is None else label_rows(task.chosen.by_label, *judged_part(task))
     rows += _training_rows(task)
     if task.tuned_base is not None:
         before, after = (side.get("loss") for side in (task.tuned_base.before, task.tuned_base.after))
@@ -161,43 +163,73 @@ def _candidate_rows(task: TaskRecord) -> Rows:
     """What was tried: score, seconds, what was chosen, what was left out and why."""
     if task.chosen is None or not task.chosen.candidates:
         return []
-    rows = [("tried", f"{task.metric} {'on dev' if task.interval is not None else 'in cross-validation'}")]
+    rows = [
+        ("tried", f"{task.metric.replace('_', ' ')} {'on dev' if task.interval is not None else 'in cross-validation'}")
+    ]
     for one in task.chosen.candidates:
         spread = "" if one.deviation is None else f" ± {one.deviation:.4f}"
-        shown = "" if one.score is None else f"{one.score:.4f}{spread}  {show_duration(one.seconds)}"
+        judged = "" if one.examples in (None, task.chosen.examples) else f" on {one.examples:,} examples"
+        shown = "" if one.score is None else f"{one.score:.4f}{spread}{judged}  {show_duration(one.seconds)}"
         said = [part for part in (shown, "chosen" if one.chosen else "", one.note) if part]
         rows.append((f"  {one.name}", "  ".join(said)))
     return rows
 
 
-_MOST_LABELS = 30
+_MOST_LABELS, _LABEL_WIDTH = 30, 32  # columns of a name
 
 
-def label_rows(by_label: Mapping[str, LabelScore]) -> Rows:
-    """Precision, recall and F1 of each class or type of entity, the rarest first."""
+def judged_part(task: TaskRecord) -> tuple[int, int]:
+    """How many of the examples have judged what was chosen, where these are not all; else nothing of nothing."""
+    chosen = task.chosen
+    kept = next((one for one in chosen.candidates if one.chosen), None) if chosen is not None else None
+    if chosen is None or kept is None or kept.examples in (None, chosen.examples):
+        return 0, 0
+    return kept.examples or 0, chosen.examples
+
+
+def label_rows(by_label: Mapping[str, LabelScore], judged: int = 0, total: int = 0) -> Rows:
+    """Precision, recall and F1 of each class or type of entity, the rarest first; of the ``judged`` examples of ``total``."""
     if not by_label:
         return []
+    from firth.tasks.checking import fit_width
+
     rows = [("by label", "precision  recall  F1      true  guessed")]
     for label, one in sorted(by_label.items(), key=lambda item: (item[1].true, item[0]))[:_MOST_LABELS]:
         scores = f"{one.precision:<9.3f}  {one.recall:<6.3f}  {one.f1:<6.3f}"
-        rows.append((f"  {label}", f"{scores}  {one.true:>4,}  {one.guessed:>7,}"))
+        rows.append((f"  {fit_width(label, _LABEL_WIDTH).rstrip()}", f"{scores}  {one.true:>4,}  {one.guessed:>7,}"))
     if len(by_label) > _MOST_LABELS:
         rows.append(("  …", f"{len(by_label) - _MOST_LABELS} more"))
+    if total:
+        rows.append(("", f"on {judged:,} of {total:,} examples: there was no time for more"))
     return rows
 
 
 _MEANINGFUL = 20  # examples that are judged
 
 
-def label_warnings(by_label: Mapping[str, LabelScore], learned: bool = False) -> list[str]:
-    """Classes that are never predicted; ``learned``: and scores of so few examples that they mean little."""
-    judged = sum(one.true for one in by_label.values())
-    few = f"warning: only {judged} examples were judged, so the scores mean little: label at least 10 of each label"
-    return ([few] if learned and 0 < judged < _MEANINGFUL else []) + [
-        f"warning: '{label}' is never predicted, but {one.true:,} have it: label more of it, or join it with another"
-        for label, one in by_label.items()
-        if one.true and not one.guessed
-    ]
+def label_warnings(
+    by_label: Mapping[str, LabelScore], learned: bool = False, judged: int = 0, total: int = 0, dev: bool = False
+) -> list[str]:
+    """Classes that are never predicted; ``learned``: and scores of so few examples that they mean little. ``judged``: not more
+    of all examples; ``dev``: they are from a file of their own."""
+    num, warnings = sum(one.true for one in by_label.values()), []
+    if learned and 0 < num < _MEANINGFUL:
+        of_all = f" of {total:,}" if total else ""
+        remedy = "label at least 10 of each label"
+        if total >= _MEANINGFUL:
+            remedy = "name a longer --budget, or --folds to judge all of them"
+        elif dev:
+            remedy = "label more for --dev, at least 10 of each label"
+        warnings.append(f"warning: only {num}{of_all} examples were judged, so the scores mean little: {remedy}")
+    for label, one in by_label.items():
+        if one.true and not one.guessed:
+            have = "1 example has" if one.true == 1 else f"{one.true:,} examples have"
+            where = f" among the {judged:,} of {total:,} examples that were judged" if total else ""
+            remedy = (
+                "a longer --budget or --folds judges more" if total else "label more of it, or join it with another"
+            )
+            warnings.append(f"warning: '{label}' is never predicted{where}, but {have} it: {remedy}")
+    return warnings
 
 
 def _training_rows(task: TaskRecord) -> Rows:

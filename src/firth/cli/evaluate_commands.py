@@ -163,7 +163,9 @@ def _say_scores(run: Path, what: str, found: "PlainData", as_json: bool) -> None
         if name not in ("interval", "by_label", "by_confidence")
     ]
     if interval is not None:
-        rows.append((f"{interval['metric']}, 95 %", f"{interval['low']:.4f} to {interval['high']:.4f}"))
+        rows.append(
+            (f"{interval['metric'].replace('_', ' ')}, 95 %", f"{interval['low']:.4f} to {interval['high']:.4f}")
+        )
     rows += [
         (f"p at least {one['min_confidence']:g}", f"{one['coverage']:.1%} of texts, accuracy {one['accuracy']:.4f}")
         for one in found.get("by_confidence", [])

@@ -329,6 +329,8 @@ def _run(words: list[str], debug: bool) -> None:
             _leave(_STOPPED)
         sys.stderr.writelines(_said_last)
         _say_unknown(words)
+        if isinstance(code, int) and code:  # the same of typer.Exit
+            sys.exit(code)
     except Exception as error:
         code = _exit_code(error)
         if debug or code is None:

@@ -225,7 +225,7 @@ def _check_images(source: "Source", only: bool, as_json: bool) -> None:
 
 def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     """Prints the result and the next command."""
-    from firth.cli.describe import label_warnings, run_rows
+    from firth.cli.describe import judged_part, label_warnings, run_rows
     from firth.cli.main import say, say_json, say_wrapped, table
     from firth.core.registry import find_spec
     from firth.core.run import Run
@@ -237,8 +237,12 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
     say(f"{folder}: trained")
     table(run_rows(record))
     chosen = None if record.task is None else record.task.chosen
-    for warning in [] if chosen is None else label_warnings(chosen.by_label, learned=record.recipe == "classify"):
-        say_wrapped(warning, others="  ")
+    if record.task is not None and chosen is not None:
+        learned = record.recipe == "classify"
+        for warning in label_warnings(
+            chosen.by_label, learned, *judged_part(record.task), dev=chosen.interval is not None
+        ):
+            say_wrapped(warning, others="  ")
     if (folder / "report.html").is_file():
         say(f"report: {folder}/report.html")
     if not is_measured and not (chosen is not None and chosen.candidates):
@@ -247,8 +251,9 @@ def _say_finetuned(folder: Path, is_measured: bool, as_json: bool) -> None:
         say(f"next: firth {record.uses[0].format(name=shlex.quote(str(folder)))}")
         return
     asked = "photo.jpg" if find_spec(record.model).reads_images else "texts.txt"
-    say(f"next: firth predict {folder} {asked}")
-    say(f"or in a browser: firth serve {folder}")
+    quoted = shlex.quote(str(folder))
+    say(f"next: firth predict {quoted} {asked}")
+    say(f"or in a browser: firth serve {quoted}")
 
 
 @app.command(rich_help_panel=USE)
@@ -379,13 +384,13 @@ def suggest(
     from dataclasses import asdict
 
     from firth.api import tasks
-    from firth.cli.main import say, say_json, say_wrapped
+    from firth.cli.main import say_json, say_wrapped
 
     found = tasks.suggest(run, pool, num=num, out=out, text=text, second=second, encoding=encoding)
     if as_json:
         say_json([asdict(one) for one in found])
     elif out is not None:
-        say(f"{out}: {len(found):,} texts; fill in the column label, then add them to the training file")
+        say_wrapped(f"{out}: {len(found):,} texts; fill in the labels, then add them to the training file", others="  ")
     else:
         for one in found:
             guessed = one.predicted if isinstance(one.predicted, str) else ", ".join(one.predicted) or "none"

@@ -144,6 +144,7 @@ class CandidateResult(Record):
     name: str
     score: float | None = None  # none: it was not tried
     deviation: float | None = None  # of the scores of the folds
+    examples: int | None = None  # that it was judged on; none: the dev examples
     seconds: float = 0.0
     chosen: bool = False
     note: str = ""

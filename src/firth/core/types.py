@@ -222,6 +222,7 @@ class Prediction(TypedDict, total=False):
     """What a task predicts for one example; each kind of task has its own keys."""
 
     text: str  # what was read, where it comes from a file
+    where: str  # its place in the file, in the texts of a pool
     second: str
     question: str
     label: str | None  # classify; none: a label that was written but does not exist, or one that is not sure enough

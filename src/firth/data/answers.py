@@ -192,7 +192,7 @@ def _subjqa(source: Source, encoding: str) -> Iterator[_Raw]:
             continue
         if len(fields) != len(names):
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} fields where the header has {len(names)}; fix this line"
+                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where the header has {len(names)}; fix this line"
             )
         question, passage, text, range_ = (str(fields[place]) for place in places)
         passage = passage.removesuffix(_NO_ANSWER).rstrip() if passage.endswith(_NO_ANSWER) else passage

@@ -199,7 +199,7 @@ def _table(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Docu
                 continue
             if len(row) != len(header):
                 raise FirthError(
-                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; fix this line"
+                    f"{source.name}:{rows.line_num}: {len(row)} field{'s' * (len(row) != 1)} where the header has {len(header)}; fix this line"
                 )
             if row[place].strip():
                 others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None

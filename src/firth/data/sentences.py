@@ -113,7 +113,9 @@ def _rows(table: Table, columns: Columns, negative: str | None) -> Iterator[Sent
         where = table.where(line)
         needed = max(chosen.needed(), *(place + 1 for place in others)) if others else chosen.needed()
         if len(fields) < needed:
-            raise FirthError(f"{where}: {len(fields)} fields where {needed} are expected; fix this line")
+            raise FirthError(
+                f"{where}: {len(fields)} field{'s' * (len(fields) != 1)} where {needed} are expected; fix this line"
+            )
         label = None if chosen.label is None or chosen.label in others else str(fields[chosen.label] or "").strip()
         if label == "-":
             continue  # no agreement between annotators

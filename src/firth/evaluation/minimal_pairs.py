@@ -100,7 +100,9 @@ def _read(table: Table) -> Iterator[MinimalPair]:
     default = _stem(table.source)
     for line, fields in rows:
         if len(fields) > len(names):
-            raise FirthError(f"{table.where(line)}: {len(fields)} fields where there are {len(names)}; {_REMEDY}")
+            raise FirthError(
+                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where there are {len(names)}; {_REMEDY}"
+            )
         values = {part: fields[place] if place < len(fields) else None for part, place in columns.items()}
         good, bad = (_sentence(values[part], part, table.where(line)) for part in _SENTENCES)
         rest = {part: "" if values.get(part) is None else str(values[part]).strip() for part in list(_NAMES)[2:]}

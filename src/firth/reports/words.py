@@ -247,7 +247,16 @@ _PATTERNS: list[tuple[str, _Words]] = [
             f"{_name(found.group(4))} 为 {found.group(5)}"
         ),
     ),
-    (r"not tuned: an epoch takes ([\d.a-z]+), too long for a budget of ([\d.a-z]+)", r"未微调：一轮需 \1，超出预算 \2"),
+    (
+        r"not t(?:uned|ried): an epoch takes ([\d.a-z]+), too long for a budget of ([\d.a-z]+)",
+        r"未微调：一轮需 \1，超出预算 \2",
+    ),
+    (r"not tried: ([\d,]+) batches take too long for a budget of ([\d.a-z]+)", r"未尝试：\1 个批次超出预算 \2"),
+    (
+        r"not tried: from ([\d,]+) examples or fewer contrastive pairs teach more",
+        r"未尝试：样本不超过 \1 个时对比学习更有效",
+    ),
+    (r"not tried: ([\d.]+) is reached without", r"未尝试：不微调已达到 \1"),
     (
         r"more labels would (help|help a little|hardly help): with ([\d,]+) about (.+) (-?[\d.]+) where it is (-?[\d.]+) now \((\w+)\)\.",
         lambda found: (

@@ -9,7 +9,7 @@ of classes only, and only where it is better by more than 1.5 standard errors.
 
 The best on the dev examples is kept; without any, the best in stratified cross-validation: of classes the one that gives the
 true labels the highest probability once it is calibrated, because of few labels the share that is right says too little.
-Of equals the cheaper one is kept. What is kept is calibrated by the same predictions.
+Of equals the cheaper one is kept, and on fewer than 30 examples what was tuned has to be better by more than chance. What is kept is calibrated by the same predictions.
 """
 
 import time
@@ -42,7 +42,7 @@ from firth.tasks.finetune import (
     train_contrastive,
     train_model,
 )
-from firth.tasks.judging import Fitted, Judge, Tried, better
+from firth.tasks.judging import TUNED, Fitted, Judge, Tried, better
 from firth.tasks.linear import (
     NUM_FOLDS,
     Head,
@@ -52,7 +52,7 @@ from firth.tasks.linear import (
     stratified_folds,
 )
 from firth.tasks.model import TaskModel, build_model
-from firth.tasks.scores import added, error_of, fit_weights, log_probs, normalised, rescaled
+from firth.tasks.scores import added, error_of, fit_factor, fit_weights, log_probs, normalised, rescaled
 from firth.tasks.several import ClassifySeveral
 from firth.tasks.tag_linear import FrozenTags, fit_frozen_tags, fit_tag_counts
 from firth.tasks.training import Task
@@ -130,7 +130,7 @@ class _Choice:
         self.begun, self.budget_s = time.perf_counter(), parse_duration(config.budget)
         self.frozen: Frozen | FrozenTags | None = None
         self.counted: Frozen | FrozenTags | None = None
-        self.pulled = False  # pairs of texts were tried
+        self.paired = False  # pairs of texts are for these examples, even if there is no time for them
 
     def progress(self, event: Event) -> None:
         """Passed on with what is being tried."""
@@ -140,7 +140,7 @@ class _Choice:
     def _usual_folds(self) -> int:
         """The same for all candidates: what is judged after learning from fewer examples looks worse than it is. Three where
         each takes long, but not of few examples, which need all that they have."""
-        tunes = {"contrastive", "tuned"} & set(self.config.candidates)
+        tunes = set(TUNED) & set(self.config.candidates)
         return 3 if tunes and _FEW < len(self.data.train) <= _THIRDS else NUM_FOLDS
 
     def best(self) -> Fitted:
@@ -149,7 +149,7 @@ class _Choice:
         skipped: list[CandidateResult] = []
         for name in self.config.candidates:
             started = time.perf_counter()
-            note = self._why_not(name, tried) if name in ("contrastive", "tuned") else ""
+            note = self._why_not(name, tried) if name in TUNED else ""
             if note:
                 skipped.append(CandidateResult(name=name, note=note))
                 continue
@@ -161,27 +161,25 @@ class _Choice:
                 skipped.append(CandidateResult(name=name, seconds=one.seconds, note=one.note))
             else:
                 tried.append(one)
-        scores = self.judge.scores(tried)
-        ranks = self.judge.ranks(tried, scores)
-        best = max(range(len(tried)), key=lambda place: (ranks[place], -place))
-        both = self._add_counts(tried, ranks, best) if scores[best] < _ENOUGH else None
+        best = self.judge.leader(tried)
+        both = self._add_counts(tried, best) if self.judge.score_of(tried[best]) < _ENOUGH else None
         if both is not None:
             tried.append(both)
-            scores.append(self.judge.scores([tried[best], both])[1])
-            if not self.data.dev or scores[-1] >= scores[best]:
+            if not self.data.dev or self.judge.score_of(both) >= self.judge.score_of(tried[best]):
                 best = len(tried) - 1
         self.stage = f"{tried[best].name}, on all examples"
         fitted = tried[best].finish()
         results = [
             CandidateResult(
                 name=one.name,
-                score=score,
+                score=self.judge.score_of(one),
                 deviation=self.judge.deviation(one),
+                examples=None if self.data.dev else len(one.found),
                 seconds=one.seconds,
                 chosen=place == best,
-                note=one.note,
+                note=self.judge.note(one, tried[best]),
             )
-            for place, (one, score) in enumerate(zip(tried, scores, strict=True))
+            for place, one in enumerate(tried)
         ]
         self._complete(fitted, tried[best])
         fitted.curve = self._curve()
@@ -229,14 +227,14 @@ class _Choice:
             return self._linear()
         return self._pull(tried) if name == "contrastive" else self._tune(tried)
 
-    def _add_counts(self, tried: Sequence[Tried], ranks: Sequence[float], best: int) -> Tried | None:
+    def _add_counts(self, tried: Sequence[Tried], best: int) -> Tried | None:
         """Counts and the best of the others together, if that is better than the best by more than chance."""
         counts = next((one for one in tried if one.name == "counts"), None)
-        others = [place for place, one in enumerate(tried) if one is not counts]
+        others = [one for one in tried if one is not counts]
         plain = self.config.task == "classify" and not self.config.several
         if counts is None or not others or not plain:
             return None
-        other = tried[max(others, key=lambda place: (ranks[place], -place))]
+        other = others[self.judge.leader(others)] if tried[best] is counts else tried[best]
         shared = sorted(set(counts.found) & set(other.found))
         if len(shared) < _CALIBRATED:
             return None
@@ -267,12 +265,14 @@ class _Choice:
         return Tried(f"counts + {other.name}", found, finish, note)
 
     def _calibrate(self, fitted: Fitted, chosen: Tried) -> None:
-        """By what it says of examples that it has not learned from; not where rare classes count more, since what is said
-        then is not meant as a share."""
+        """By what it says of examples that it has not learned from. Where rare classes count more in training all examples count
+        alike here: a probability is the share of texts that is right. One factor changes no label."""
         plain = self.config.task == "classify" and not self.config.several
-        if not plain or self.config.class_weights or len(chosen.found) < _CALIBRATED:
+        if not plain or len(chosen.found) < _CALIBRATED:
             return
-        factor = self.judge.fit_factor(chosen.found)[0]
+        numbers = list(chosen.found)
+        logs_NK = log_probs(list(chosen.found.values()), self.config.labels)
+        factor = fit_factor(logs_NK, self.judge.targets(numbers)[0], self.judge.shares(numbers))[0]
         fitted.model.rescale(factor)
         fitted.predictions = rescaled(fitted.predictions, factor)
         predictions, truth = (
@@ -373,7 +373,6 @@ class _Choice:
     def _pull(self, tried: Sequence[Tried]) -> Tried:
         """Texts of one class are pulled together; judged as tuning is."""
         assert self.frozen is not None
-        self.pulled = True
         rate = (self.config.learning_rate or 5e-5) * _FASTER
         config = self.frozen.config.replace(tune=True, layers="last", learning_rate=rate, dropout_prob=0.0)
         steps, num_folds = self._pulls()
@@ -426,16 +425,16 @@ class _Choice:
             return "not tried: it is for classes of single texts, after linear"
         if not tried:
             return ""
-        best = max(self.judge.scores(tried))
+        best = self.judge.best_score(tried)
         if best >= _ENOUGH:
-            return f"not tuned: {best:.3f} is reached without"
+            return f"not tried: {best:.3f} is reached without"
         if name == "contrastive":
-            enough = self._pulls()[0] > 0
-            return "" if enough else f"not tuned: {FEWEST} batches take too long for a budget of {self.config.budget}"
-        if not self.data.dev and len(self.data.train) <= _FEW and self.pulled:
-            return f"not tuned: of {_FEW} examples or fewer contrastive pairs teach more"
+            self.paired, enough = True, self._pulls()[0] > 0
+            return "" if enough else f"not tried: {FEWEST} batches take too long for a budget of {self.config.budget}"
+        if not self.data.dev and len(self.data.train) <= _FEW and self.paired:
+            return f"not tried: from {_FEW} examples or fewer contrastive pairs teach more"
         if self._plan()[0].epochs < _LEAST <= self.config.epochs:
-            return f"not tuned: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
+            return f"not tried: an epoch takes {show_duration(self._epoch_s())}, too long for a budget of {self.config.budget}"
         return ""
 
     def _most_folds(self) -> int:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -75,7 +75,7 @@ def check_examples(
     scheme = detect_scheme(e.tags for e in train if isinstance(e, TagExample) and e.tags) if kind == "tag" else None
     problems = [*_of_each(parts, scheme), *_of_pairs(parts), *_of_labels(parts, counts, kind), *_shared(train, dev)]
     if kind == "classify" and len(train) >= 2 * _FEW:
-        problems += _of_counts(train, counts["train"])
+        problems = _with_several(problems, _of_counts(train, counts["train"]))
     return Check(
         kind,
         {part: len(examples) for part, examples in parts.items()},
@@ -121,11 +121,11 @@ def _counted(what: str, places: list[str], grave: bool = False, remedy: str = ""
 def _of_each(parts: dict[str, Sequence[AnyExample]], scheme: str | None) -> list[Problem]:
     """What can be wrong with an example by itself."""
     tests: list[tuple[str, bool, Callable[[AnyExample], bool]]] = [
-        ("has no label", True, _unlabelled),
+        (_UNLABELLED, True, _unlabelled),
         ("words and tags differ in number", True, _unpaired),
         ("empty text", False, _empty),
     ]
-    remedies = {"has no label": "label it, or leave all such texts out with --skip-bad", "empty text": "leave it out"}
+    remedies = {_UNLABELLED: "label it, or leave all such texts out with --skip-bad", "empty text": "leave it out"}
     if scheme is not None:
         tests.append((f"tags that {scheme.upper()} forbids", False, lambda example: _bad(example, scheme)))
         remedies[tests[-1][0]] = "fix them, or let --repair-tags do it"
@@ -184,6 +184,22 @@ def _of_labels(parts: dict[str, Sequence[AnyExample]], counts: dict[str, Counter
     return found
 
 
+def _with_several(problems: list[Problem], more: list[Problem]) -> list[Problem]:
+    """Where a text may have several labels it may have none of them, and is not to be left out for that: first it is said
+    how to read the labels."""
+    joined = [problem for problem in more if problem.what.startswith(_JOINED)]
+    if not joined:
+        return problems + more
+    remedy = f"none is allowed where a text may have several: {joined[0].remedy.rpartition(': ')[2]}; else label it"
+    changed = [
+        replace(problem, remedy=remedy) if problem.what.startswith(_UNLABELLED) else problem for problem in problems
+    ]
+    return [*joined, *changed, *(problem for problem in more if problem not in joined)]
+
+
+_JOINED, _UNLABELLED = "labels such as", "no label"
+
+
 def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Problem]:
     """Classes with few examples, and such as are far rarer than others."""
     found = []
@@ -202,7 +218,7 @@ def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Proble
         joined = sorted(name for name in counts if mark in name)
         first = next(one.where or "train" for one in train if joined[0] in _labels(one))
         remedy = f'if a text may have several, name what parts them: --label-separator "{mark}"'
-        found.append(Problem(f"labels such as '{joined[0]}', made of others", len(joined), first, remedy=remedy))
+        found.append(Problem(f"{_JOINED} '{joined[0]}', made of others", len(joined), first, remedy=remedy))
     if alike := _alike(counts):
         first = next(one.where or "train" for one in train if alike[0] in _labels(one))
         said = " and ".join(f"'{name}'" for name in alike)
@@ -212,7 +228,7 @@ def _of_counts(train: Sequence[AnyExample], counts: Counter[str]) -> list[Proble
         rare = min(counts, key=lambda name: (counts[name], name))
         first = next(one.where or "train" for one in train if rare in _labels(one))
         remedy = "classes are weighted and macro F1 decides, unless class_weights=false"
-        what = f"examples of '{rare}', the rarest of unbalanced labels"
+        what = f"'{rare}', the rarest of unbalanced labels"
         found.append(Problem(what, counts[rare], first, remedy=remedy))
     return found
 
@@ -226,12 +242,15 @@ def _alike(counts: Counter[str]) -> list[str]:
     return sorted(found, key=lambda name: (counts[name], name))
 
 
+_PLAIN_MARKS = ";；|、"  # hardly stand in a name
+
+
 def _joined_by(counts: Counter[str]) -> str:
     """The mark between the names of several labels: two labels at least are made of others that are there, or one by a mark
     that hardly stands in a name; else empty."""
-    for mark in ";|,/+":
+    for mark in _PLAIN_MARKS + ",，/+":
         parts = [[part.strip() for part in name.split(mark)] for name in counts if mark in name]
-        if len(parts) >= (1 if mark in ";|" else 2) and all(part in counts for some in parts for part in some):
+        if len(parts) >= (1 if mark in _PLAIN_MARKS else 2) and all(part in counts for some in parts for part in some):
             return mark
     return ""
 
@@ -313,10 +332,10 @@ def _table(rows: list[list[str]]) -> list[str]:
         return []
     width = 11 if max(map(len, rows)) <= 6 else 9
     first = max(24, min(40, WIDTH - width * (max(map(len, rows)) - 1)))
-    return [(_fit(row[0], first) + "".join(cell.rjust(width) for cell in row[1:])).rstrip() for row in rows]
+    return [(fit_width(row[0], first) + "".join(cell.rjust(width) for cell in row[1:])).rstrip() for row in rows]
 
 
-def _fit(text: str, width: int) -> str:
+def fit_width(text: str, width: int) -> str:
     """Cut or filled to a width on the screen, where Chinese characters are two columns wide."""
     text = " ".join(text.split(" ")).replace("\n", " ").replace("\t", " ")
     text = text[: 8 * width]  # a label may be a book

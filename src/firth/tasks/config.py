@@ -45,6 +45,7 @@ class TaskConfig(Config):
     pair_reading: Literal["together", "apart"] = "together"  # of two texts by a base that can read them in one row
     pair_cosines: bool = False  # of two texts read apart: the cosine of each layer is another feature
     characters: bool = False  # tags of Chinese are for single characters; found in the training data
+    letters: bool = False  # and so are those of digits and letters in Chinese text; found in the training data
     default_label: str = ""  # the tag of what cannot be read: O, or the most frequent; found in the training data
 
     adapt_epochs: Annotated[float, Field(ge=0)] = 0.0  # passes over the task's text with the base's own objective

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,13 +91,22 @@ class TaskData:
         sizes = [len(word) for example in all_of(TagExample, self.train) for word in example.words if has_han(word)]
         return bool(sizes) and sum(size == 1 for size in sizes) > 0.98 * len(sizes)
 
+    def letters(self) -> bool:
+        """Whether digits and letters in examples of single Chinese characters stand singly as well, also side by side."""
+        singly, side_by_side = [], False
+        for example in all_of(TagExample, self.train):
+            plain = [word.isalnum() and not has_han(word) for word in example.words]
+            singly += [len(word) == 1 for word, one in zip(example.words, plain, strict=True) if one]
+            side_by_side = side_by_side or any(one and other for one, other in pairwise(plain))
+        return side_by_side and self.characters() and sum(singly) > 0.98 * len(singly)
+
     def configured(self, config: TaskConfig) -> TaskConfig:
         """The settings with the labels and the scheme of these examples."""
         if config.task == "tag":
             counts = Counter(tag for example in all_of(TagExample, self.train) for tag in example.tags or ())
             usual = "O" if "O" in counts else max(counts, key=counts.__getitem__, default="")
             found = {"labels": _labels(config, counts), "scheme": self.check.scheme, "default_label": usual}
-            return config.replace(**found, characters=self.characters())
+            return config.replace(**found, characters=self.characters(), letters=self.letters())
         if config.task == "classify" and self.several:
             names = {label for example in all_of(TextExample, self.train) for label in example.labels or ()}
             if not names:

@@ -25,7 +25,9 @@ from firth.tasks.training import Task
 
 Predictions = list[Prediction]
 _ERRORS = 1.5  # standard errors by which one must be better than another; fewer are too few where new texts differ from the old ones
-_SAYING = 30  # examples on which a candidate may be given up
+SAYING = 30  # examples on which a candidate may be given up, or may win by likelihood
+TUNED = ("contrastive", "tuned")
+_BY_COST = ("counts", "linear", *TUNED)
 
 
 @dataclass
@@ -67,34 +69,84 @@ class Judge:
         self.judged: Sequence[Any] = data.dev or data.train
         self.task: Task | None = None  # how predictions are scored: that of any candidate
 
-    def scores(self, tried: Sequence[Tried]) -> list[float]:
-        """Of each on the examples that all have judged."""
-        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
-        return [
-            self.score([self.judged[number] for number in shared], [found[n] for n in shared])
-            for found in (self.cut(one.found) if self.config.several else one.found for one in tried)
-        ]
+    def score_of(self, one: Tried, numbers: Sequence[int] = ()) -> float:
+        """On these examples, or on all that it has judged."""
+        found = self.cut(one.found) if self.config.several else one.found
+        some = numbers or sorted(one.found)
+        return self.score([self.judged[number] for number in some], [found[number] for number in some])
+
+    def leader(self, tried: Sequence[Tried]) -> int:
+        """The place of the best: each in turn is compared with the best of the cheaper ones on what both have judged."""
+        first, *others = sorted(range(len(tried)), key=lambda place: _BY_COST.index(tried[place].name))
+        for place in others:
+            if self.beats(tried[place], tried[first]):
+                first = place
+        return first
+
+    def beats(self, costly: Tried, cheap: Tried) -> bool:
+        """By what the best is known, on the examples that both have judged. What was tuned must on fewer than 30 of them in
+        cross-validation have the higher score, and its predictions must be better by more than chance: on so few, any
+        training that went on for longer is surer of itself."""
+        shared = sorted(costly.found.keys() & cheap.found.keys())
+        if not shared:
+            return False
+        ranks = [self.rank(one, shared) for one in (costly, cheap)]
+        if ranks[0] <= ranks[1]:
+            return False
+        if self.data.dev or len(shared) >= SAYING or costly.name not in TUNED:
+            return True
+        if self.score_of(costly, shared) <= self.score_of(cheap, shared):
+            return False
+        return better(self._goodness(costly, shared) - self._goodness(cheap, shared))
+
+    def best_score(self, tried: Sequence[Tried]) -> float:
+        """The highest that is more than chance on a handful of examples."""
+        enough = min(SAYING, max(len(one.found) for one in tried))
+        return max(self.score_of(one) for one in tried if len(one.found) >= enough)
 
     def cut(self, found: Mapping[int, Prediction]) -> Mapping[int, Prediction]:
         """Several labels with the thresholds that suit these predictions best; each candidate is scored with its own."""
         assert isinstance(self.task, ClassifySeveral)
         return dict(zip(found, self.task.recut([self.judged[one] for one in found], list(found.values())), strict=True))
 
-    def ranks(self, tried: Sequence[Tried], scores: list[float]) -> list[float]:
-        """By what the best is known: the scores on dev examples, which are there to decide; in cross-validation of
-        classes the mean log-probability of the true label, calibrated, on the examples that all have judged."""
+    def rank(self, one: Tried, numbers: Sequence[int]) -> float:
+        """By what the best is known: the score on dev examples, which are there to decide; in cross-validation of classes the
+        mean log-probability of the true label, calibrated."""
         if self.data.dev or self.config.task != "classify":
-            return scores
-        shared = sorted(set(range(len(self.judged))).intersection(*(one.found for one in tried)))
+            return self.score_of(one, numbers)
         if isinstance(self.task, ClassifySeveral):
-            true_NK = self.task.indicators([self.judged[number] for number in shared])
-            return [
-                mean_log_chance(self.task.chances([one.found[number] for number in shared]), true_NK) for one in tried
-            ]
-        ranks = [self.fit_factor({number: one.found[number] for number in shared})[1] for one in tried]
-        for one, rank in zip(tried, ranks, strict=True):
-            one.note = "; ".join(filter(None, (one.note, f"log-likelihood {rank:.3f}")))
-        return ranks
+            true_NK = self.task.indicators([self.judged[number] for number in numbers])
+            return mean_log_chance(self.task.chances([one.found[number] for number in numbers]), true_NK)
+        return self.fit_factor({number: one.found[number] for number in numbers})[1]
+
+    def note(self, one: Tried, chosen: Tried) -> str:
+        """What is said beside its score: the likelihood, and where they have judged different examples, the chosen one's
+        score on those of this one, or the other way round."""
+        notes = [one.note]
+        if self.config.task == "classify" and not self.config.several and not self.data.dev:
+            notes.append(f"log-likelihood {self.rank(one, sorted(one.found)):.3f}")
+        if one.found.keys() < chosen.found.keys():
+            notes.append(f"{chosen.name} {self.score_of(chosen, sorted(one.found)):.4f} on these")
+        elif chosen.found.keys() < one.found.keys():
+            some = sorted(chosen.found)
+            notes.append(f"{self.score_of(one, some):.4f} on the {len(some):,} of {chosen.name}")
+        return "; ".join(filter(None, notes))
+
+    def _goodness(self, one: Tried, numbers: Sequence[int]) -> Floats:
+        """[N]: of each prediction; the mean log-probability of what is true, the share of right tags, minus the squared
+        error."""
+        examples, found = [self.judged[number] for number in numbers], [one.found[number] for number in numbers]
+        if isinstance(self.task, ClassifySeveral):
+            chances_NK, true_NK = self.task.chances(found), self.task.indicators(examples)
+            return np.asarray(np.log(np.maximum(np.where(true_NK, chances_NK, 1 - chances_NK), 1e-12)).mean(1))
+        if self.config.task == "classify":
+            return self.log_chances(found, *self.targets(numbers))
+        pairs = list(zip(examples, found, strict=True))
+        if self.config.task == "tag":
+            return np.asarray(
+                [np.mean([a == b for a, b in zip(e.tags, f["tags"], strict=True)] or [1.0]) for e, f in pairs]
+            )
+        return np.asarray([-((float(f["score"]) - float(e.label)) ** 2) for e, f in pairs])
 
     def fit_factor(self, found: Mapping[int, Prediction]) -> tuple[float, float]:
         """The factor that calibrates, and the mean log-probability with it; rare classes count as in training."""
@@ -105,6 +157,10 @@ class Judge:
         targets_N = np.asarray([self.config.labels.index(str(self.judged[one].label)) for one in numbers], np.int64)
         num_classes, balanced = len(self.config.labels), bool(self.config.class_weights)
         return targets_N, judged_weights(targets_N, num_classes, balanced, in_folds=not self.data.dev)
+
+    def shares(self, numbers: Sequence[int]) -> Floats:
+        """The weights without those of classes: of each judged example 1, in folds 0 where its class is too rare."""
+        return np.asarray(self.targets(numbers)[1] > 0, np.float64)
 
     def deviation(self, one: Tried) -> float | None:
         """Over the folds that it was judged in."""
@@ -124,7 +180,7 @@ class Judge:
         than chance. Empty if it is not, and where the user asked for all folds."""
         plain = self.config.task == "classify" and not self.config.several
         tried = [other for other in tried if found.keys() <= other.found.keys()]  # judged on all of these
-        if not plain or self.config.folds or len(found) < _SAYING or not tried:
+        if not plain or self.config.folds or len(found) < SAYING or not tried:
             return ""
         numbers = sorted(found)
         targets_N, weights_N = self.targets(numbers)

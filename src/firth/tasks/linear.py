@@ -10,6 +10,7 @@ N examples, D features, K classes.
 """
 
 import time
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -252,7 +253,9 @@ class _Logistic:
             counts = np.bincount(self.targets, minlength=self.num_classes)[self.seen]
             bias[self.seen] = 0.0 if self.model.class_weight == "balanced" else np.log(counts / counts.sum())
             return weights, bias
-        self.model.set_params(C=strength).fit(self.rows, self.targets)
+        with warnings.catch_warnings():  # classes may be many, and rare ones are meant to be there
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            self.model.set_params(C=strength).fit(self.rows, self.targets)
         own, start = self.model.coef_, self.model.intercept_
         if len(self.seen) == 2:  # one row says both
             own, start = np.concatenate((-own / 2, own / 2)), np.concatenate((-start / 2, start / 2))

@@ -247,7 +247,7 @@ class TaskModel(Model):
     def example(self, text: str | Sequence[str]) -> AnyExample:
         """What a user gives as an example of this task."""
         if self.config.task == "tag":
-            return tag_example(text, self.config.characters, self.segmentation)
+            return tag_example(text, self.config.characters, self.segmentation, self.config.letters)
         pair = list(text) if not isinstance(text, str) else [text]
         wrong = len(pair) not in (1, 2) if self.either else len(pair) != (1 if self._single else 2)
         if wrong or not all(isinstance(part, str) for part in pair):
@@ -471,13 +471,16 @@ def _only(folder: Path) -> Path:
     return files[0] if files else folder
 
 
-def tag_example(text: str | Sequence[str], characters: bool = False, segmentation: Segmentation = PLAIN) -> TagExample:
-    """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned."""
+def tag_example(
+    text: str | Sequence[str], characters: bool = False, segmentation: Segmentation = PLAIN, letters: bool = False
+) -> TagExample:
+    """Words as given, or those found in a text, with their characters in it; Chinese ones singly if so learned, and with
+    ``letters`` digits and letters, too."""
     if not isinstance(text, str):
         return TagExample(list(text))
     spans: list[tuple[int, int]] = []
     for start, end in segmentation.split(text):
-        singly = characters and has_han(text[start:end])
+        singly = characters and (letters or has_han(text[start:end]))
         for first, last in [(place, place + 1) for place in range(start, end)] if singly else [(start, end)]:
             if spans and spans[-1][1] == first and not is_border(text, first):
                 spans[-1] = spans[-1][0], last  # a mark or a joined emoji is no word of its own

@@ -101,7 +101,7 @@ def stored_reading(run: Path) -> Reading:
 
 def check_confidence(least: float | None) -> None:
     if least is not None and not 0 < least < 1:
-        raise FirthError(f"min_confidence: {least:g} is not between 0 and 1; give a probability such as 0.8")
+        raise FirthError(f"--min-confidence {least:g}: not between 0 and 1; give a probability such as 0.8")
 
 
 def withheld(found: Prediction, least: float | None) -> Prediction:
@@ -256,7 +256,7 @@ def predict_source(
     """``{"text": ..., prediction}`` for every example; in plain text files every line is one, a tab parts two. Columns of
     tables are those that the task was trained with, unless some are named. On a cluster the run lies at the same path on
     every node. A label that is less probable than ``min_confidence`` is left out (None). ``unlabelled``: without examples that have
-    a label which the model knows."""
+    a label which the model knows, and with the place of each."""
     stored = stored_reading(run)
     if text is None and second is None:
         text, second = stored.text, stored.second
@@ -273,7 +273,8 @@ def predict_source(
     if unlabelled:
         examples = _without_labels(examples, model.config.labels)
     for example, found in stream_on(cluster, run, examples) if cluster else model.stream(examples):
-        yield {**_shown(example), **withheld(found, min_confidence)}
+        place: Prediction = {"where": example.where} if unlabelled else {}
+        yield {**_shown(example), **place, **withheld(found, min_confidence)}
 
 
 def stream_on(cluster: Cluster, run: Path, examples: Iterator[OneExample]) -> Iterator[tuple[OneExample, Prediction]]:
@@ -384,7 +385,7 @@ def _has_plain_lines(task: str, source: Source, encoding: str) -> bool:
 def _of_line(model: TaskModel, line: str, where: str) -> AnyExample:
     """The example of a line: a text; for pairs, two texts separated by a tab; for answers, question and passage."""
     if model.config.task == "tag":
-        return tag_example(line, model.config.characters, model.segmentation)
+        return tag_example(line, model.config.characters, model.segmentation, model.config.letters)
     if model.config.task != "answer" and not model.pairs and not (model.either and "\t" in line):
         return TextExample(line, None, None, where)
     first, tab, second = line.partition("\t")

@@ -133,13 +133,14 @@ def _candidates(task: TaskRecord) -> str:
         [
             one.name,
             "" if one.score is None else f"{one.score:.4f}",
+            "" if one.examples is None else f"{one.examples:,}",
             show_duration(one.seconds) if one.seconds else "",
             "chosen" if one.chosen else "",
             one.note,
         ]
         for one in tried
     ]
-    return "<h2>Tried</h2>" + _table(["", task.metric, "time", "", ""], rows, (0, 3, 4)) if rows else ""
+    return "<h2>Tried</h2>" + _table(["", task.metric, "examples", "time", "", ""], rows, (0, 4, 5)) if rows else ""
 
 
 def _labels(task: TaskRecord) -> str:

@@ -55,15 +55,15 @@ def score_table(
         raise FirthError(f"{out}: this is the file that is read; name another file with --out")
     encoding = encoding or reading.encoding or "utf-8"
     table = open_table(sources[0], encoding, every_field=True)
-    chosen = _choose(table, columns, reading.label)
-    names = _names(table, chosen)
+    chosen = text_columns(table, columns, reading.label)
+    names = table_names(table, chosen)
     added = _added(model)
     count = 0
     with table_writer(out, [*names, *added], table.types, delimiter_of(sources[0], encoding)) as write:
         rows: list[list[object]] = []  # of the examples that are being predicted
 
         def examples() -> Iterator[TextExample]:
-            for where, row in _rows(table, chosen, len(names)):
+            for where, row in table_rows(table, chosen, len(names)):
                 example = _example(row, chosen, where)
                 if not model.either:
                     check_pair(example, model.pairs)
@@ -76,7 +76,7 @@ def score_table(
     return Scored(count, tuple(added))
 
 
-def _choose(table: Table, columns: Columns, label: str | None) -> Chosen:
+def text_columns(table: Table, columns: Columns, label: str | None) -> Chosen:
     """The columns of the texts. A column of labels may be there or not: it is kept and not read."""
     if label is not None and columns.label is None:
         try:
@@ -93,20 +93,20 @@ def _choose(table: Table, columns: Columns, label: str | None) -> Chosen:
     return found
 
 
-def _names(table: Table, chosen: Chosen) -> list[str]:
+def table_names(table: Table, chosen: Chosen) -> list[str]:
     if table.names is not None:
         return list(table.names)
     first = table.head[0][1]
     return [str(name).strip() for name in first] if chosen.header else [f"column_{n}" for n in range(1, len(first) + 1)]
 
 
-def _rows(table: Table, chosen: Chosen, num_fields: int) -> Iterator[tuple[str, list[object]]]:
+def table_rows(table: Table, chosen: Chosen, num_fields: int) -> Iterator[tuple[str, list[object]]]:
     for number, (line, fields) in enumerate(table.rows):
         if number == 0 and chosen.header:
             continue
         if len(fields) != num_fields:
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} fields where {num_fields} are expected; fix this line"
+                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where {num_fields} are expected; fix this line"
             )
         yield table.where(line), list(fields)
 

@@ -4,14 +4,15 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
-from firth.data.labelled import TextExample
-from firth.data.tables import output_format, table_writer
+from firth.data.labelled import Columns, TextExample
+from firth.data.sources import find_sources
+from firth.data.tables import open_table, output_format, table_writer
 from firth.models.shared.model import Model
 from firth.tasks.checking import Problem, all_of, check_lines
 from firth.tasks.config import TaskConfig, task_config, writing_config
@@ -24,7 +25,8 @@ from firth.tasks.finetune import MADE
 from firth.tasks.judging import FEWEST_JUDGED, Suspect, suspect_labels, write_suspects
 from firth.tasks.linear import NUM_FOLDS, Floats, Ints, stratified_folds
 from firth.tasks.model import TaskModel, load_base_model
-from firth.tasks.predict import predict_source
+from firth.tasks.predict import predict_source, stored_reading
+from firth.tasks.score_table import table_names, table_rows, text_columns
 from firth.tasks.write.data import describe_writing
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ class Suggestion:
     predicted: str | list[str]
     probability: float
     uncertainty: float
+    where: str = ""  # in the pool: file:line
 
 
 def uncertainty(found: Prediction) -> float:
@@ -185,7 +188,11 @@ def _most_unsure(found: Iterable[Prediction], most: int) -> list[Suggestion]:
         guessed: str | list[str] = one["labels"] if "labels" in one else str(one["label"])
         unsure = uncertainty(one)
         surest = max(one["probabilities"].values())
-        entry = (unsure, -number, Suggestion(one["text"], one.get("second"), guessed, surest, unsure))
+        entry = (
+            unsure,
+            -number,
+            Suggestion(one["text"], one.get("second"), guessed, surest, unsure, one.get("where", "")),
+        )
         if len(heap) < most:
             heapq.heappush(heap, entry)
         else:
@@ -201,12 +208,70 @@ def _vectors(model: TaskModel, texts: list[str]) -> "Floats | csr_matrix":
     return unit_counts(texts)
 
 
-def write_suggestions(found: list[Suggestion], out: Path) -> None:
-    """A table to be filled in: an empty column of labels after the texts."""
+def write_suggestions(
+    found: list[Suggestion], out: Path, pool: str, run: Path, columns: Columns, encoding: str | None
+) -> None:
+    """A table to be filled in. Of a pool that is a table it has all columns, under their names, so that it can be put back or
+    added to the training file; an empty column of labels, and what the model says, are added where they are not there. Of
+    other pools: the texts."""
     output_format(out)
+    reading = stored_reading(run)
+    encoding = encoding or reading.encoding or "utf-8"
+    sources = find_sources([pool]) if pool != "-" else []
+    if len(sources) == 1 and sources[0].format != "txt":
+        if columns.text is None and columns.second is None:
+            columns = Columns(reading.text, reading.second)
+        table = open_table(sources[0], encoding, every_field=True)
+        chosen = text_columns(table, columns, reading.label)
+        names, wanted = table_names(table, chosen), {one.where for one in found}
+        rows = {where: row for where, row in table_rows(table, chosen, len(names)) if where in wanted}
+        _write_rows(found, rows, names, _label_place(names, reading.label, rows), out, table.types)
+        return
     pairs = any(one.second is not None for one in found)
     names = ["text", *(["second"] if pairs else []), "label", "predicted", "probability", "uncertainty"]
     with table_writer(out, names, {}) as write:
         for one in found:
             texts = [one.text, one.second or ""] if pairs else [one.text]
             write([*texts, None, one.predicted, round(one.probability, 4), round(one.uncertainty, 4)])
+
+
+_PLAIN = ("label", "labels", "标签")  # others, such as rating, may mean something else in a pool
+
+
+def _label_place(names: list[str], label: str | None, rows: Mapping[str, list[object]]) -> int:
+    """The column of labels, which is added to ``names`` where there is none."""
+    lower = [name.lower() for name in names]
+    if label is not None and label.lower() in lower:
+        return lower.index(label.lower())
+    plain = next((lower.index(one) for one in _PLAIN if one in lower), None)
+    if plain is not None and not any(str(row[plain] or "").strip() for row in rows.values()):
+        return plain
+    name = label if label is not None and not label.isdecimal() else "label"
+    while name.lower() in lower:
+        name += "_"
+    names.append(name)
+    return len(names) - 1
+
+
+def _write_rows(
+    found: list[Suggestion],
+    rows: Mapping[str, list[object]],
+    names: list[str],
+    label: int,
+    out: Path,
+    types: Mapping[str, Any],
+) -> None:
+    """The rows of a pool, the most useful first; what an earlier suggestion said of them is replaced."""
+    said = ("predicted", "probability", "uncertainty")
+    every = [*names, *(name for name in said if name not in names)]
+    places = [every.index(name) for name in said]
+    kept = {name: kind for name, kind in types.items() if name not in said and name != names[label]}
+    with table_writer(out, every, kept) as write:
+        for one in found:
+            row = [*rows[one.where], *(None for _ in range(len(every) - len(rows[one.where])))]
+            row[label] = row[label] or None
+            for place, value in zip(
+                places, (one.predicted, round(one.probability, 4), round(one.uncertainty, 4)), strict=True
+            ):
+                row[place] = value
+            write(row)

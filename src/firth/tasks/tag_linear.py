@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from firth.core.errors import FirthError, Later
 from firth.core.files import save_tensors
-from firth.core.types import NO_READER, Prediction, hashed, softmax
+from firth.core.types import NO_READER, Prediction, generator, hashed, softmax
 from firth.data.labelled import TagExample
 from firth.models.counts.model import WordCounts
 from firth.models.shared.model import Model
@@ -83,6 +83,31 @@ def _fit(
     config: TaskConfig, features: Floats | csr_matrix, words: _Words, folds_N: Ints, judge: bool, seed: int
 ) -> _Fit:
     """The strength, the model of all words, and if ``judge`` what it says outside of folds."""
+    if isinstance(features, np.ndarray):
+        return _fit_columns(config, features, words, folds_N, judge, seed)
+    joined, back = join_equal(features)
+    found = _fit_columns(config, joined, words, folds_N, judge, seed)
+    return replace(found, head=Head(np.ascontiguousarray((back @ found.head.weights.T).T), found.head.bias))
+
+
+def join_equal(features: csr_matrix) -> tuple[csr_matrix, csr_matrix]:
+    """Columns [W, G] in the place of equal ones [W, D], and the way back for weights [D, G]. Of rare words all n-grams and
+    neighbours stand at the same places; k equal columns get equal weights, so one that is √k times as large with √k times
+    their weight is the same model under the same penalty, and takes a fraction of the time."""
+    from scipy.sparse import csr_matrix
+
+    num = features.shape[1]
+    mixed_D2 = np.asarray(features.T @ generator(0, _STREAM).random((features.shape[0], 2)))
+    _, group_D = np.unique(mixed_D2, axis=0, return_inverse=True)
+    group_D = group_D.reshape(-1)
+    sizes_G = np.bincount(group_D)
+    back = csr_matrix((sizes_G[group_D] ** -0.5, (np.arange(num), group_D)), shape=(num, len(sizes_G)))
+    return (features @ back).tocsr(), back
+
+
+def _fit_columns(
+    config: TaskConfig, features: Floats | csr_matrix, words: _Words, folds_N: Ints, judge: bool, seed: int
+) -> _Fit:
     num_tags, balanced, folds_W = len(config.labels), bool(config.class_weights), folds_N[words.owner_W]
     sample_W = _sample(words.owner_W, _SAMPLE, seed)
     found = fit_logistic(

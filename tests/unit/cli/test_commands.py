@@ -269,3 +269,55 @@ def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main(["recipes"])
     assert stopped.value.code == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_a_check_that_refuses_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The code of typer.Exit, which typer hands back as a value."""
+    refused, fine = tmp_path / "one.csv", tmp_path / "two.csv"
+    refused.write_text("text,label\n" + "".join(f"text {number},same\n" for number in range(12)))
+    fine.write_text("text,label\n" + "".join(f"text {number},{'ab'[number % 2]}\n" for number in range(12)))
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(["finetune", "classify", "--base", "counts", "--train", str(refused), "--check", *more])
+        assert stopped.value.code == 2
+    main(["finetune", "classify", "--base", "counts", "--train", str(fine), "--check"])
+    assert "all examples have the same label" in capsys.readouterr().out
+
+
+def test_a_long_label_leaves_the_table_its_columns() -> None:
+    from firth.cli.describe import label_rows
+    from firth.core.run import LabelScore
+
+    score = LabelScore(precision=1.0, recall=1.0, f1=1.0, true=3, guessed=3)
+    rows = label_rows({"n" * 53: score, "很长的标签" * 6: score, "plain": score})
+    assert all(text_width(name) + 4 + text_width(value) <= 80 for name, value in rows)
+    assert {name for name, _ in rows} >= {"  plain", f"  {'n' * 31}…"}
+
+
+def test_the_next_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, out = tmp_path / "t.csv", tmp_path / "my mood"
+    train.write_text("text,label\n" + "".join(f"{'good' if n % 2 else 'bad'} {n},{n % 2}\n" for n in range(12)))
+    main(["finetune", "classify", "--base", "counts", "--train", str(train), "--out", str(out)])
+    said = capsys.readouterr().out
+    assert f"next: firth predict '{out}' texts.txt" in said
+    assert f"firth serve '{out}'" in said
+
+
+def test_messages_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, out = tmp_path / "t.csv", tmp_path / "run"
+    train.write_text("comment,label\n" + "".join(f"{'good' if n % 2 else 'bad'} {n},{n % 2}\n" for n in range(12)))
+    words = ["finetune", "classify", "--base", "counts", "--train", str(train), "--out", str(out), "class_weights=true"]
+    main([*words, "--text", "comment"])
+    other = tmp_path / "o.csv"
+    other.write_text("words,label\ngood,1\nbad,0\n")
+    for asked, wanted in (
+        (["predict", str(out), str(other), "--min-confidence", "2"], "firth: --min-confidence 2: not between 0 and 1"),
+        (["evaluate", str(out), "--data", str(other)], "name the right one with --text"),
+    ):
+        with pytest.raises(SystemExit):
+            main(asked)
+        assert wanted in capsys.readouterr().err
+    main(["evaluate", str(out), "--data", str(train)])
+    said = capsys.readouterr().out
+    assert "macro f1, 95 %" in said
+    assert "macro_f1" not in said

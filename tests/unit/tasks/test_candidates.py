@@ -151,10 +151,11 @@ def test_classes_are_chosen_by_calibrated_likelihood() -> None:
         return Tried(name, found, lambda: None)  # type: ignore[arg-type, return-value]
 
     tried = [model("counts", 0.6, 4), model("linear", 0.999, 8), model("tuned", 0.9, 4)]
-    ranks = choice.judge.ranks(tried, [0.9, 0.8, 0.9])
+    choice.judge.task = Classify(config, ScratchModel([], 1).reader())
+    ranks = [choice.judge.rank(one, range(40)) for one in tried]
     assert ranks[0] == pytest.approx(ranks[2], abs=0.02)  # the same once they are calibrated
     assert ranks[1] < ranks[0]
-    assert "log-likelihood" in tried[0].note
+    assert "log-likelihood" in choice.judge.note(tried[0], tried[0])
     fitted = Fitted(_Rescaled(), [], {}, 0.0, {})  # type: ignore[arg-type]
     choice._calibrate(fitted, tried[1])
     assert fitted.calibration is not None
@@ -194,7 +195,8 @@ def test_what_is_chosen_is_saved(
     monkeypatch.setattr(candidates_file, "_ENOUGH", 2.0)
     monkeypatch.setattr(candidates_file, "_FEW", 10)
     monkeypatch.setattr(Judge, "behind", lambda *_: "")
-    monkeypatch.setattr(Judge, "ranks", lambda self, some, scores: [0.5 + (one.name == best) / 4 for one in some])
+    monkeypatch.setattr(Judge, "rank", lambda self, one, numbers: 0.5 + (one.name == best) / 4)
+    monkeypatch.setattr("firth.tasks.judging.SAYING", 0)
     monkeypatch.setattr(candidates_file._Choice, "_add_counts", lambda *_: None)
     paths = files(tmp_path, "classify", 20, 8)
     if not dev:
@@ -283,7 +285,7 @@ def test_a_class_that_is_never_predicted_is_named(
     words = ["--train", str(paths["train"]), "--dev", str(paths["dev"]), "--out", str(tmp_path / "run")]
     main(["finetune", "classify", "--base", "counts", *words])
     said = capsys.readouterr().out
-    assert "warning: 'zh' is never predicted, but 5 have it" in said
+    assert "warning: 'zh' is never predicted, but 5 examples have it" in said
     assert "warning: only 10 examples were judged" in said
     assert "zh is never predicted" in (tmp_path / "run" / "report.html").read_text()
     main(["evaluate", str(tmp_path / "run"), "--data", str(paths["dev"])])

@@ -34,13 +34,13 @@ def test_problems_of_texts() -> None:
     train = texts(("x", "a"), ("", "b"), ("y", None), ("x", "b"))
     found = check_examples(train, texts(("x", "c"), ("z", "a"), name="dev.tsv"))
     assert found.problems == [
-        Problem("has no label (train)", 1, "train.tsv:3", True),
+        Problem("no label (train)", 1, "train.tsv:3", True),
         Problem("empty text (train)", 1, "train.tsv:2"),
         Problem("the label 'c' is not in the training data", 1, "dev.tsv:1", True),
         Problem("the same text with another label before", 1, "train.tsv:4"),
         Problem("dev examples that are also in train", 1, "dev.tsv:1"),
     ]
-    with pytest.raises(FirthError, match=r"train\.tsv:3: has no label \(train\) \(1 in all\)"):
+    with pytest.raises(FirthError, match=r"train\.tsv:3: no label \(train\) \(1 in all\)"):
         found.refuse()
 
 
@@ -56,7 +56,7 @@ def test_what_unbalanced_data_need() -> None:
     assert found == [
         Problem("texts that stood there before", 2, "train.tsv:15"),
         Problem("labels with fewer than 5 examples", 1, "train.tsv:13"),
-        Problem("examples of 'b', the rarest of unbalanced labels", 3, "train.tsv:13"),
+        Problem("'b', the rarest of unbalanced labels", 3, "train.tsv:13"),
     ]
     assert "label more ('b' 3)" in found[1].remedy
     assert "macro F1 decides" in found[2].remedy
@@ -199,7 +199,7 @@ def test_answers() -> None:
     ]
     found = check_examples(train, kind="answer")
     assert found.labels == {"answer": {"train": 1}, "no answer": {"train": 1}}
-    assert found.problems == [Problem("has no label", 1, "t 3", True)]
+    assert found.problems == [Problem("no label", 1, "t 3", True)]
 
 
 class TestTable:
@@ -230,3 +230,16 @@ class TestTable:
 
     def test_nothing_at_all(self) -> None:
         assert "no problems found" in check_lines(check_examples([], kind="answer"))
+
+
+@pytest.mark.parametrize("mark", [";", "、", "；", "，"])
+def test_labels_joined_by_any_mark_are_noticed_before_texts_are_left_out(mark: str) -> None:
+    """A text with none of several labels is no mistake; --skip-bad would drop it."""
+    names = ["服务", "价格", "质量", f"服务{mark}价格", f"价格{mark}质量", None] * 4
+    found = check_examples([TextExample(f"text {number}", None, name) for number, name in enumerate(names)])
+    first, second = found.problems[:2]
+    assert first.what.startswith("labels such as")
+    assert f'--label-separator "{mark}"' in first.remedy
+    assert second.what == "no label"
+    assert "--skip-bad" not in second.remedy
+    assert f'--label-separator "{mark}"' in second.remedy

@@ -1,5 +1,7 @@
 """Linear models with their strength chosen by cross-validation, beside scikit-learn's."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -166,3 +168,12 @@ def test_a_shift_is_in_the_bias_and_in_what_is_said_outside() -> None:
     assert np.allclose(found.bias, plain.bias + found.shift)
     assert np.allclose(found.outside, softmax(np.log(np.maximum(plain.outside, 1e-12)) + found.shift))
     assert fit_logistic(features, targets, 2, folds, False, shifted=True).shift is None
+
+
+def test_many_classes_are_learned_without_a_warning() -> None:
+    """More than half as many classes as examples: scikit-learn takes that for a mistake."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        features = np.random.default_rng(0).normal(size=(30, 4))
+        found = fit_logistic(features, np.arange(30) % 20, 20, np.arange(30) % 2, strengths=(1.0,))
+    assert found.weights.shape == (20, 4)

@@ -101,3 +101,36 @@ def test_rows_with_several_labels_are_labelled(tmp_path: Path) -> None:
     firth.finetune("classify", base="counts", train=tmp_path / "train.tsv", out=tmp_path / "run", label_separator=";")
     (tmp_path / "pool.tsv").write_text("text\tlabel\nlabelled twice\tfun;short\na fun story\t\n")
     assert [one.text for one in firth.suggest(tmp_path / "run", tmp_path / "pool.tsv")] == ["a fun story"]
+
+
+def test_a_table_keeps_its_columns(tmp_path: Path) -> None:
+    """What was suggested can be put back: id, names and order of the pool, the column of labels, and what is said of it."""
+    rows = [f'"{kind}, number {number}",{kind}' for number in range(12) for kind in ("good", "bad")]
+    train, pool, out = tmp_path / "train.csv", tmp_path / "pool.csv", tmp_path / "out.csv"
+    train.write_text("comment,mood\n" + "\n".join(rows) + "\n")
+    firth.finetune("classify", base="counts", train=train, out=tmp_path / "run", text="comment", label="mood")
+    asked = [f'{number},"good or, bad {number}",{number % 5},2026-01-{number:02}' for number in range(1, 20)]
+    pool.write_text("id,comment,rating,date\n" + "\n".join(asked) + "\n")
+    firth.suggest(tmp_path / "run", pool, num=5, out=out)
+    found = list(csv.DictReader(out.open()))
+    assert list(found[0]) == ["id", "comment", "rating", "date", "mood", "predicted", "probability", "uncertainty"]
+    for one in found:
+        assert f'{one["id"]},"{one["comment"]}",{one["rating"]},{one["date"]}' in asked
+        assert one["mood"] == ""
+        assert one["predicted"] in ("good", "bad")
+    again = tmp_path / "again.csv"
+    firth.suggest(tmp_path / "run", out, num=2, out=again)  # what is filled in later, from the same table
+    assert next(iter(csv.DictReader(again.open()))).keys() == found[0].keys()
+
+
+def test_a_column_of_another_meaning_is_not_filled_in(tmp_path: Path) -> None:
+    """An empty rating is no place for moods; what is labelled stays out."""
+    from firth.tasks.suspects import _label_place
+
+    names = ["text", "rating"]
+    assert _label_place(names, None, {"p:2": ["good", ""]}) == 2
+    assert names == ["text", "rating", "label"]
+    assert _label_place(["text", "Label"], None, {"p:2": ["good", ""]}) == 1
+    assert _label_place(named := ["text", "label"], None, {"p:2": ["good", "urgent"]}) == 2
+    assert named[2] == "label_"
+    assert _label_place(["text", "mood"], "mood", {"p:2": ["good", "?"]}) == 1

@@ -111,3 +111,15 @@ def test_words_that_no_piece_is_left_of(unread: str, train: Train) -> None:
     parts = [TagExample(["old", "doctor", "sleeps"], ["ADJ", "NOUN", "NOUN"])] * 4
     model, _ = train("tag", parts, epochs=1)
     assert model.predict([[unread]])[0]["tags"] == ["NOUN"]
+
+
+@pytest.mark.parametrize("singly", [True, False])
+def test_digits_and_letters_are_read_as_they_were_learned(singly: bool) -> None:
+    """Single beside single Chinese characters, or whole."""
+    words = list("他1965年在PMMI工作") if singly else ["他", "1965", "年", "在", "PMMI", "工", "作"]
+    data = build_data("tag", [TagExample(words, ["O"] * len(words))] * 4, [])
+    config = data.configured(TaskConfig(task="tag"))
+    assert (config.characters, config.letters) == (True, singly)
+    found = tag_example("1965年生，CEO", config.characters, letters=config.letters)
+    assert found.words == (list("1965年生，CEO") if singly else ["1965", "年", "生", "，", "CEO"])
+    assert found.text == "1965年生，CEO"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 import firth
@@ -17,8 +18,8 @@ from firth.tasks.config import TaskConfig
 from firth.tasks.counts import head_model
 from firth.tasks.data import build_data
 from firth.tasks.judging import Judge
-from firth.tasks.linear import softmax, stratified_folds
-from firth.tasks.tag_linear import CountsTagger, fit_frozen_tags, fit_tag_counts, word_vectors
+from firth.tasks.linear import fit_logistic, softmax, stratified_folds
+from firth.tasks.tag_linear import CountsTagger, fit_frozen_tags, fit_tag_counts, join_equal, word_vectors
 from task_text import files, tagged
 
 TAGS = ("B-OBJ", "B-PER", "I-PER", "O")
@@ -163,3 +164,20 @@ def test_a_damaged_tagger(tmp_path: Path) -> None:
     save_tensors(path, {**load_tensors(path), "bias": load_tensors(path)["bias"][:1]})
     with pytest.raises(FirthError, match="does not fit its settings; fine-tune again"):
         firth.load(tmp_path / "run")
+
+
+def test_equal_columns_are_joined_without_another_result() -> None:
+    """As they are, and joined: the same weights, of equal columns equal ones."""
+    random = np.random.default_rng(0)
+    plain = (random.random((60, 9)) < 0.3).astype(np.float64)
+    features = csr_matrix(plain[:, [0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 7, 1]])
+    joined, back = join_equal(features)
+    assert joined.shape == (60, 9)
+    targets, folds = (plain @ random.normal(size=(9, 3))).argmax(1), np.arange(60) % 5
+    alone = fit_logistic(features, targets, 3, folds, strengths=(3.0,), turned=False)
+    together = fit_logistic(joined, targets, 3, folds, strengths=(3.0,), turned=False)
+    weights = (back @ together.weights.T).T
+    np.testing.assert_allclose(weights, alone.weights, atol=1e-3)
+    np.testing.assert_allclose(weights[:, 3], weights[:, 10])
+    np.testing.assert_allclose(features @ weights.T, joined @ together.weights.T, atol=1e-9)
+    np.testing.assert_allclose(together.outside, alone.outside, atol=0.02)

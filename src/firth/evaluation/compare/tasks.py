@@ -7,7 +7,8 @@ is trained twice. ``Trainings`` fine-tunes one base on the labels, within its ti
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -24,7 +25,17 @@ from firth.evaluation.compare.ranking import fit_length
 from firth.models.shared.model import Model
 from firth.tasks.checking import AnyExample
 from firth.tasks.config import TaskConfig
-from firth.tasks.data import Reading, TaskData, build_data, check_shares, nested_order, read_examples, read_task, strata
+from firth.tasks.data import (
+    Reading,
+    TaskData,
+    build_data,
+    check_shares,
+    copies_of,
+    nested_order,
+    read_examples,
+    read_task,
+    strata,
+)
 from firth.tasks.finetune import Cell as Training
 from firth.tasks.finetune import default_settings, load_base, usual_candidates
 from firth.tasks.model import TaskModel, build_model
@@ -351,8 +362,28 @@ def _with_dev(data: TaskData, options: CompareConfig, note: Note) -> TaskData:
             f"{options.train}: {len(data.train)} examples are too few to hold some out: name others with --dev"
         )
     ordered = [data.train[number] for number in nested_order(strata(data.train), 0).tolist()]
-    note(f"no --dev: {num_dev:,} of the {len(ordered):,} examples of {options.train.name} are held out in its place")
-    return build_data(options.task, ordered[:-num_dev], ordered[-num_dev:])
+    kept, held = _apart(ordered, num_dev)
+    note(f"no --dev: {len(held):,} of the {len(ordered):,} examples of {options.train.name} are held out in its place")
+    return build_data(options.task, kept, held)
+
+
+def _apart(ordered: Sequence[AnyExample], num_dev: int) -> tuple[list[AnyExample], list[AnyExample]]:
+    """The last of them as dev examples, and whatever says the same as one of these; many copies of one text stay together
+    on the other side."""
+    copies = copies_of(ordered)
+    sizes, held, num_held = Counter(copies), set[int](), 0
+    for first in reversed(copies):
+        if num_held >= num_dev:
+            break
+        if first not in held and sizes[first] <= num_dev:
+            held.add(first)
+            num_held += sizes[first]
+    if not held:  # all say the same
+        return list(ordered[:-num_dev]), list(ordered[-num_dev:])
+    sides: tuple[list[AnyExample], list[AnyExample]] = ([], [])
+    for example, first in zip(ordered, copies, strict=True):
+        sides[first in held].append(example)
+    return sides
 
 
 def _say_problems(data: TaskData, note: Note, part: str = "dev") -> None:
