@@ -35,7 +35,7 @@ def test_columns(work: Path, capsys: Told) -> None:
     Path("b.tsv").write_text("text\tother\nA map.\ten\n", encoding="utf-8")
     refused(start("classify", "b.tsv"), capsys, "b.tsv:1", "no label column among text, other")
     Path("c.tsv").write_text(GOOD + "only text\n", encoding="utf-8")
-    refused(start("classify", "c.tsv"), capsys, "c.tsv:4", "1 fields where 2 are expected")
+    refused(start("classify", "c.tsv"), capsys, "c.tsv:4", "1 field where 2 are expected")
 
 
 def test_labels(work: Path, capsys: Told) -> None:

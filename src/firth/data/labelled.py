@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, counted, nearest
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import Table, find_delimiter, open_table
 from firth.tokenizers.words import whole_characters
@@ -376,7 +376,7 @@ def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Ite
         where = table.where(line)
         if len(fields) < needed or (chosen.num_fields is not None and len(fields) != chosen.num_fields):
             raise FirthError(
-                f"{where}: {len(fields)} fields where {chosen.num_fields or needed} are expected; fix this line"
+                f"{where}: {counted(len(fields), 'field')} where {chosen.num_fields or needed} are expected; fix this line"
             )
         value = None if chosen.label is None else fields[chosen.label]
         labels = _several(value, separator, where)

@@ -1,19 +1,17 @@
 """Reads text files, json, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``);
 and a sample from all over the input (``script_sample``)."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from firth.core.config import Config
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, counted, nearest
 from firth.data.containers import arrow_batches, read_docx, read_pdf, read_tar
-from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
-from firth.data.tables import NUM_SNIFFED, find_delimiter, json_list, json_values, table_format
+from firth.data.sources import Source, find_sources, numbered_lines, seekable, text_blocks
+from firth.data.tables import fields_of, json_list, json_values, table_format
 from firth.tokenizers.segmentation import MAX_WORD_CHARS, MAX_WORDS
 from firth.tokenizers.sentences import ENDS
 from firth.tokenizers.words import whole_characters
@@ -177,35 +175,22 @@ def _field(source: Source, number: int, row: dict[str, object], column: str) -> 
 
 
 def _table(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
-    csv.field_size_limit(MAX_LINE_CHARS)
-    lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
-    head = list(islice(lines, NUM_SNIFFED))
-    plain = source.format == "tsv"
-    rows = csv.reader(
-        chain(head, lines),
-        delimiter="\t" if plain else find_delimiter(head),
-        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
-        strict=not plain,
-    )
-    try:
-        header = next(rows, [])
-        if config.column not in header:
+    rows = fields_of(source, config.encoding)
+    header = [str(name) for name in next(rows, (1, []))[1]]
+    if config.column not in header:
+        raise FirthError(
+            f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column"
+        )
+    place = header.index(config.column)
+    for line, row in rows:
+        if len(row) != len(header):
             raise FirthError(
-                f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column"
+                f"{source.name}:{line}: {counted(len(row), 'field')} where the header has {len(header)}; fix this line"
             )
-        place = header.index(config.column)
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise FirthError(
-                    f"{source.name}:{rows.line_num}: {len(row)} fields where the header has {len(header)}; fix this line"
-                )
-            if row[place].strip():
-                others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None
-                yield Document(row[place], fields=others)
-    except csv.Error as error:
-        raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); fix this line") from None
+        text = str(row[place])
+        if text.strip():
+            others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None
+            yield Document(text, fields=others)
 
 
 def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.data.labelled import SCORES, Columns, choose_columns, is_number
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources
@@ -113,7 +113,7 @@ def _rows(table: Table, columns: Columns, negative: str | None) -> Iterator[Sent
         where = table.where(line)
         needed = max(chosen.needed(), *(place + 1 for place in others)) if others else chosen.needed()
         if len(fields) < needed:
-            raise FirthError(f"{where}: {len(fields)} fields where {needed} are expected; fix this line")
+            raise FirthError(f"{where}: {counted(len(fields), 'field')} where {needed} are expected; fix this line")
         label = None if chosen.label is None or chosen.label in others else str(fields[chosen.label] or "").strip()
         if label == "-":
             continue  # no agreement between annotators

@@ -17,7 +17,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
@@ -100,7 +100,9 @@ def _read(table: Table) -> Iterator[MinimalPair]:
     default = _stem(table.source)
     for line, fields in rows:
         if len(fields) > len(names):
-            raise FirthError(f"{table.where(line)}: {len(fields)} fields where there are {len(names)}; {_REMEDY}")
+            raise FirthError(
+                f"{table.where(line)}: {counted(len(fields), 'field')} where there are {len(names)}; {_REMEDY}"
+            )
         values = {part: fields[place] if place < len(fields) else None for part, place in columns.items()}
         good, bad = (_sentence(values[part], part, table.where(line)) for part in _SENTENCES)
         rest = {part: "" if values.get(part) is None else str(values[part]).strip() for part in list(_NAMES)[2:]}

@@ -155,9 +155,9 @@ class TestMistakes:
             ("a.jsonl", '{"txt": "x"}\n', r"a\.jsonl:1: no column 'text': did you mean 'txt'"),
             ("a.jsonl", '{"text": 3}\n', r"a\.jsonl:1: 'text' is not a string but int"),
             ("a.csv", "texts,id\nx,1\n", r"a\.csv:1: no column 'text': did you mean 'texts'"),
-            ("a.csv", "text,id\nx,1\ny\n", r"a\.csv:3: 1 fields where the header has 2"),
+            ("a.csv", "text,id\nx,1\ny\n", r"a\.csv:3: 1 field where the header has 2"),
             ("a.csv", 'text,id\n"x,1\n', r"a\.csv:2: not valid csv"),
-            ("a.tsv", "text\tid\nx\n", r"a\.tsv:2: 1 fields"),
+            ("a.tsv", "text\tid\nx\n", r"a\.tsv:2: 1 field"),
             ("a.parquet", "no parquet", r"a\.parquet: not a complete parquet file"),
         ],
     )

@@ -109,7 +109,7 @@ def test_labels_are_kept_and_not_read(classifier: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "out", "said"),
     [
-        ("in.csv", "text,note\nA map.,x\nA boat.\n", "out.csv", "in.csv:3: 1 fields where 2 are expected"),
+        ("in.csv", "text,note\nA map.,x\nA boat.\n", "out.csv", "in.csv:3: 1 field where 2 are expected"),
         ("in.csv", "text,predicted_label\nA map.,x\n", "out.csv", "two columns 'predicted_label'"),
         ("in.csv", "body,note\nA map.,x\n" * 2, "out.csv", "--text"),
         ("in.csv", "text,note\nA map.,x\n", "out.xls", "the ending says the format"),
