@@ -327,9 +327,10 @@ def read_texts(
 def stream_texts(
     path: str, columns: Columns | None = None, encoding: str = "utf-8", separator: str | None = None
 ) -> Iterator[TextExample]:
-    """Streams examples in constant memory; labels, if any, are the strings of the file, cut at a ``separator``."""
+    """Streams examples in constant memory, every row of a table; labels, if any, are the strings of the file, cut at a ``separator``."""
     for source in find_sources([path]):
-        yield from _examples(*_opened(source, columns, encoding, labelled=False), separator)
+        table = open_table(source, encoding, every_row=True)
+        yield from _examples(table, choose_columns(table, columns or Columns(), False), separator, every_row=True)
 
 
 def has_column(path: str, name: str, encoding: str = "utf-8") -> bool:
@@ -368,7 +369,9 @@ def _opened(source: Source, columns: Columns | None, encoding: str, labelled: bo
     return table, choose_columns(table, columns or Columns(), labelled)
 
 
-def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Iterator[TextExample]:
+def _examples(
+    table: Table, chosen: Chosen, separator: str | None = None, every_row: bool = False
+) -> Iterator[TextExample]:
     needed = chosen.needed()
     for number, (line, fields) in enumerate(table.rows):
         if number == 0 and chosen.header:
@@ -381,7 +384,7 @@ def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Ite
         value = None if chosen.label is None else fields[chosen.label]
         labels = _several(value, separator, where)
         label = _label(value) if labels is None else json.dumps(labels, ensure_ascii=False)
-        if label == "-" and chosen.second is not None:
+        if label == "-" and chosen.second is not None and not every_row:
             continue  # SNLI, MNLI, OCNLI: no agreement between annotators; the published evaluations skip these
         second = None if chosen.second is None else _text(fields[chosen.second], where)
         yield TextExample(_text(fields[chosen.text], where), second, label, where, labels)

@@ -43,9 +43,10 @@ class Table:
         return f"{self.source.name}:{line}"
 
 
-def open_table(source: Source, encoding: str = "utf-8", every_field: bool = False) -> Table:
+def open_table(source: Source, encoding: str = "utf-8", every_field: bool = False, every_row: bool = False) -> Table:
     """Picks the format by the file name, or by the first line where the name does not tell. ``every_field``: an object
-    with a field that the first ones do not have is an error; else that field is not read."""
+    with a field that the first ones do not have is an error; else that field is not read. ``every_row``: of a tsv also rows
+    of empty cells."""
     if source.format in TEXT_ONLY:
         raise FirthError(
             f"{source.name}: a {source.format} has no columns; write the texts as csv, tsv, jsonl or parquet"
@@ -58,7 +59,9 @@ def open_table(source: Source, encoding: str = "utf-8", every_field: bool = Fals
     if format in ("json", "jsonl"):
         objects = json_list(source, encoding) if format == "json" else json_lines(source, encoding)
         return _of_objects(source, objects, every_field)
-    empty = " \t" if not every_field else "" if source.format == "txt" else " "  # where every row is wanted
+    empty = " " if every_field or every_row else " \t"
+    if every_field and source.format == "txt":
+        empty = ""
     return _peeked(source, None, _fields(source, encoding, format, empty))
 
 

@@ -269,3 +269,12 @@ def test_ctrl_c_is_not_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         main(["recipes"])
     assert stopped.value.code == 130
     assert "stopped" in capsys.readouterr().err
+
+
+def test_vectors_stay_beside_the_rows_of_a_table(run_folder: Path, work: Path, capsys: Capture) -> None:
+    (work / "a.csv").write_text("id,评论\n1,很好\n2,\n3,不好\n", encoding="utf-8")
+    words = ["encode", run_folder, "a.csv", "--out", "v.npy"]
+    assert said(words, capsys) == "v.npy: 3 vectors of 32 dimensions, 1 of them of empty texts\n"
+    wanted = firth.load(run_folder).encode(["很好", "", "不好"])
+    np.testing.assert_allclose(np.load("v.npy"), wanted, atol=1e-6)
+    assert said_json(words, capsys) == {"out": "v.npy", "texts": 3, "dim": 32, "empty": 1}
