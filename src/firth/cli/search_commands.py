@@ -138,7 +138,8 @@ def search(
         if len(questions) > 1:
             say(f"{'' if number == 0 else chr(10)}{one}")
         if not found:
-            say("nothing found; try other words")
+            hopeless = bool(where) and opened.fits_none(where or ())
+            say(f"nothing found; {'no document satisfies --where' if hopeless else 'try other words'}")
         for rank, hit in enumerate(found, 1):
             _say_hit(rank, hit)
 

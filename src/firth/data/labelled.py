@@ -149,10 +149,10 @@ def choose_columns(table: Table, columns: Columns, labelled: bool) -> Chosen:
     wanted = [name for name in (columns.text, columns.second, columns.label) if name is not None]
     if _is_header(first) or any(name in first and not name.isdecimal() for name in wanted):
         return _by_name(table, first, columns, labelled, header=True)
-    for name in wanted:
-        if not name.isdecimal():
+    for name, option in ((columns.text, "--text"), (columns.second, "--second"), (columns.label, "--label")):
+        if name is not None and not name.isdecimal():
             raise FirthError(
-                f"{table.where(1)}: no column '{name}': {nearest(name, first)}; give its name, or its number from 1"
+                f"{table.where(1)}: no column '{name}': {nearest(name, first)}; give its name, or its number from 1, with {option}"
             )
     return _without_header(table, columns, labelled)
 
@@ -166,18 +166,20 @@ def _is_header(first: list[str]) -> bool:
 def _by_name(table: Table, names: list[str], columns: Columns, labelled: bool, header: bool) -> Chosen:
     lower = [name.strip().lower() for name in names]
 
-    def place(name: str) -> int:
+    def place(name: str, option: str) -> int:
         if name in names:
             return names.index(name)
         if name.lower() in lower:
             return lower.index(name.lower())
         if name.isdecimal() and 1 <= int(name) <= len(names):
             return int(name) - 1
-        raise FirthError(f"{table.where(1)}: no column '{name}': {nearest(name, names)}; name the right one")
+        raise FirthError(
+            f"{table.where(1)}: no column '{name}': {nearest(name, names)}; name the right one with {option}"
+        )
 
-    second: int | None = place(columns.second) if columns.second else None
+    second: int | None = place(columns.second, "--second") if columns.second else None
     if columns.text:
-        text = place(columns.text)
+        text = place(columns.text, "--text")
     else:
         pair = next((pair for pair in PAIRS if set(pair) <= set(lower)), None)
         single = pair[0] if pair else next((name for name in SINGLES if name in lower), None)
@@ -186,7 +188,9 @@ def _by_name(table: Table, names: list[str], columns: Columns, labelled: bool, h
         text = lower.index(single)
         second = lower.index(pair[1]) if pair and second is None else second
     label = (
-        place(columns.label) if columns.label else next((lower.index(name) for name in LABELS if name in lower), None)
+        place(columns.label, "--label")
+        if columns.label
+        else next((lower.index(name) for name in LABELS if name in lower), None)
     )
     if label is None and labelled:
         raise FirthError(f"{table.where(1)}: no label column among {', '.join(names)}; name it with --label")

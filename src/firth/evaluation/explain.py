@@ -173,7 +173,7 @@ def _gradient(
         raise _Unavailable("counts of n-grams are added to what the network says")
     without = isinstance(model, CountsTask | FastTextTask)
     if not isinstance(model, TaskModel) or without or isinstance(model.network, ArrayNetwork):
-        raise _Unavailable("this model has no network of PyTorch")
+        raise _Unavailable("there are none without a PyTorch network")
     if second is not None:
         raise _Unavailable("it reads one text, not a pair")
     item = model.task.item(TextExample(text), 0)

@@ -124,7 +124,7 @@ def test_what_has_no_network_is_explained_by_occlusion(base: str, tmp_path: Path
     run = firth.finetune("classify", base=base, **files(tmp_path, "classify"), out=tmp_path / "run")  # type: ignore[arg-type]
     found = firth.explain(run, TEXT)
     assert all(word.occlusion is not None and word.gradient is None for word in found.words)
-    assert "no network of PyTorch" in found.note
+    assert "without a PyTorch network" in found.note
 
 
 def test_pairs_and_scores(run_folder: Path, tmp_path: Path) -> None:
