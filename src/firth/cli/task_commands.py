@@ -379,13 +379,14 @@ def suggest(
     from dataclasses import asdict
 
     from firth.api import tasks
-    from firth.cli.main import say, say_json, say_wrapped
+    from firth.cli.main import say_json, say_wrapped
 
     found = tasks.suggest(run, pool, num=num, out=out, text=text, second=second, encoding=encoding)
     if as_json:
         say_json([asdict(one) for one in found])
     elif out is not None:
-        say(f"{out}: {len(found):,} texts; fill in the column label, then add them to the training file")
+        said = "fill in the column of labels, then add them to the training file"
+        say_wrapped(f"{out}: {len(found):,} texts; {said}", others="  ")
     else:
         for one in found:
             guessed = one.predicted if isinstance(one.predicted, str) else ", ".join(one.predicted) or "none"
