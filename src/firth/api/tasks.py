@@ -417,7 +417,8 @@ def suggest(
         run: A run of ``firth.finetune("classify", ...)``.
         pool: A file of texts without labels; it may be larger than memory.
         num: How many texts.
-        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with an empty column ``label`` to be filled in.
+        out: Write them as a table (.tsv, .csv, .jsonl, .parquet) with all columns of the pool; the empty one of labels (or a
+            new one, ``label``) is to be filled in.
         text, second: The columns of the file; by default those of the training file.
         encoding: Of the file; by default that of the training file.
 
@@ -428,10 +429,11 @@ def suggest(
 
         firth.suggest("runs/mood", "unlabelled.txt", num=20, out="to_label.tsv")
     """
+    from firth.data.labelled import Columns
     from firth.data.tables import output_format
     from firth.tasks.model import TaskModel
+    from firth.tasks.score_table import write_suggested
     from firth.tasks.suspects import suggest as choose
-    from firth.tasks.suspects import write_suggestions
 
     if num < 1:
         raise FirthError(f"num: {num} texts cannot be suggested; ask for at least one")
@@ -442,5 +444,5 @@ def suggest(
         raise FirthError(f"{run}: texts are suggested for classify; name such a run")
     found = choose(task, Path(run), str(pool), num, text, second, encoding)
     if out is not None:
-        write_suggestions(found, Path(out))
+        write_suggested(found, Path(run), str(pool), Path(out), Columns(text, second), encoding)
     return found

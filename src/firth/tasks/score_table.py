@@ -1,4 +1,5 @@
-"""Predictions into the user's table: every column and every row in its order, and what the model says after them."""
+"""Predictions into the user's table: every column and every row in its order, and what the model says after them; and the rows
+of a table that are worth a label."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,12 +10,14 @@ from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
 from firth.data.sources import find_sources
-from firth.data.tables import Table, delimiter_of, open_table, output_format, table_writer
+from firth.data.tables import Table, delimiter_of, open_table, output_format, table_format, table_writer
 from firth.tasks.model import TaskModel
 from firth.tasks.predict import check_pair, stored_reading, stream_on, withheld
+from firth.tasks.suspects import Suggestion, write_suggestions
 from firth.tokenizers.words import whole_characters
 
 PREFIX = "predicted_"
+LABEL = "label"
 UNKNOWN = "unknown_share"  # of tokens that the model does not know
 
 
@@ -142,3 +145,47 @@ def _values(model: TaskModel, found: Prediction) -> list[object]:
     if model.config.several:
         return [found["labels"], *shares, found["unknown"]]
     return [found["label"], round(max(probabilities.values()), 6), *shares, found["unknown"]]
+
+
+def write_suggested(
+    found: Sequence[Suggestion], run: Path, pool: str, out: Path, columns: Columns, encoding: str | None = None
+) -> str:
+    """Writes suggestions as a table to be filled in, with all columns of the pool by their names, so that the rows can be put
+    back; an empty column of labels is added where the pool has none. Returns the name of the column to fill in."""
+    output_format(out)
+    reading = stored_reading(run)
+    if columns.text is None and columns.second is None:
+        columns = Columns(reading.text, reading.second)
+    rows: dict[tuple[str, str | None], list[object]] = {}
+    wanted = {(one.text, one.second) for one in found}
+    names: list[str] = []
+    label, table, source = LABEL, None, None
+    for source in find_sources([pool]) if pool != "-" else ():
+        if source.format == "txt" and table_format(source, encoding or "utf-8") != "jsonl":
+            break
+        table = open_table(source, encoding or reading.encoding or "utf-8", every_field=True)
+        chosen = _choose(table, columns, reading.label)
+        if names and names != _names(table, chosen):
+            raise FirthError(
+                f"{source.name}: other columns than in the files before; name one file, or leave out --out"
+            )
+        names = _names(table, chosen)
+        label = reading.label if reading.label in names else LABEL if chosen.label is None else names[chosen.label]
+        place = names.index(label) if label in names else None
+        for where, row in _rows(table, chosen, len(names)):
+            example = _example(row, chosen, where)
+            key = (example.text, example.second)
+            if key in wanted and (key not in rows or (place is not None and rows[key][place] and not row[place])):
+                rows[key] = row
+    if table is None or source is None or any((one.text, one.second) not in rows for one in found):
+        write_suggestions(list(found), out)  # texts without columns
+        return LABEL
+    if label in names and any(row[names.index(label)] for row in rows.values()):
+        label = LABEL  # what is filled in has another meaning
+    added = [name for name in (label,) if name not in names]
+    said = [name if name not in names else PREFIX + name for name in ("predicted", "probability", "uncertainty")]
+    with table_writer(out, [*names, *added, *said], table.types, delimiter_of(source, encoding or "utf-8")) as write:
+        for one in found:
+            values = [one.predicted, round(one.probability, 4), round(one.uncertainty, 4)]
+            write([*rows[(one.text, one.second)], *[None for _ in added], *values])
+    return label

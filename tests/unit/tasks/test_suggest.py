@@ -10,6 +10,8 @@ import firth
 from firth.cli.main import main
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
+from firth.data.sources import find_sources
+from firth.data.tables import open_table, table_writer
 from firth.tasks.suspects import choose_diverse, uncertainty
 from task_text import files
 
@@ -78,6 +80,38 @@ def test_one_table_that_is_labelled_little_by_little(
     (tmp_path / "done.csv").write_text(f"text,{column}\nthe team of money,bank\n")
     with pytest.raises(FirthError, match="no texts without a label"):
         firth.suggest(tmp_path / "run", tmp_path / "done.csv")
+
+
+@pytest.mark.parametrize("name", ["pool.csv", "pool.tsv", "pool.jsonl", "pool.parquet"])
+@pytest.mark.parametrize("column", ["rating", None])
+def test_columns_of_the_pool_stay(name: str, column: str | None, tmp_path: Path) -> None:
+    paths = files(tmp_path, "classify", 30, 20)
+    firth.finetune("classify", base="counts", train=paths["train"], out=tmp_path / "run")
+    texts = ["the old map", "老师看见小王", "something else entirely, qwerty", "the old map"]
+    names = ["id", "comment", *([column] if column else []), "probability"]
+    rows = [[str(10 + n), text, *([""] if column else []), "0.5"] for n, text in enumerate(texts)]
+    with table_writer(tmp_path / name, names, {}) as write:
+        for row in rows:
+            write(row)
+    out = tmp_path / f"next{(tmp_path / name).suffix}"
+    found = firth.suggest(tmp_path / "run", tmp_path / name, num=3, out=out, text="comment")
+    table = open_table(find_sources([str(out)])[0])
+    given = list(table.rows)[0 if table.names else 1 :]
+    added = [] if column else ["label"]
+    wanted = [*names, *added, "predicted", "predicted_probability", "uncertainty"]
+    assert list(table.names or table.head[0][1]) == wanted
+    kept = [[str(cell or "") for cell in fields[: len(names)]] for _, fields in given]
+    assert [row[1] for row in kept] == [one.text for one in found]
+    assert all(row in rows for row in kept)
+
+
+def test_a_full_column_is_none_of_labels(tmp_path: Path) -> None:
+    paths = files(tmp_path, "classify", 30, 20)
+    firth.finetune("classify", base="counts", train=paths["train"], out=tmp_path / "run")
+    (tmp_path / "pool.csv").write_text("text,rating\nthe old map,9\n老师看见小王,8\n", encoding="utf-8")
+    firth.suggest(tmp_path / "run", tmp_path / "pool.csv", num=1, out=tmp_path / "next.csv")
+    head = (tmp_path / "next.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert head == "text,rating,label,predicted,probability,uncertainty"
 
 
 def test_wrong_labels_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
