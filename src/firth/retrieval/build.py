@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
 _COMMITTED = 4096  # passages that are added at a time
-_ENCODED = 512  # passages that are encoded at a time
+_ENCODED = 128  # passages that are encoded at a time, then their number is told
+_SENT = 512  # to a cluster
 _MAX_COLUMNS = 200
 _SAMPLE, _ASKED = 1000, 150  # passages and questions by which the weight is chosen
 _QUESTION_UNITS = 16
@@ -62,11 +63,11 @@ class _Batch:
     replacing: set[str] = field(default_factory=set)
     done_bytes: int = 0  # of the files before
 
-    def texts(self) -> Iterator[list[str]]:
-        """The passages, as many together as are encoded at a time; at least one list, which may be empty."""
+    def texts(self, size: int) -> Iterator[list[str]]:
+        """The passages, so many together; at least one list, which may be empty."""
         every = [entry.text[start:end] for entry in self.entries.values() for start, end in entry.passages]
-        for start in range(0, max(1, len(every)), _ENCODED):
-            yield every[start : start + _ENCODED]
+        for start in range(0, max(1, len(every)), size):
+            yield every[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def index_documents(
         similarity = "cosine" if writer.record.model is None else writer.record.model.similarity
         encode = None if model is None else passage_encoder(model[1], similarity)
         adding = _Adding(writer, changes, id_column)
-        for batch, vectors in _encoded(adding.batches(sources, reading), model, encode, remote, similarity):
+        batches = adding.batches(sources, reading)
+        for batch, vectors in _encoded(batches, model, encode, remote, similarity, progress):
             adding.commit(batch, vectors)
             if progress is not None:
                 total = sum(source.size for source in sources) if len(sources) > 1 else 0
@@ -308,13 +310,15 @@ def _encoded(
     encode: Encode | None,
     remote: Remote | None,
     similarity: str,
+    progress: Progress | None = None,
 ) -> Iterator[tuple[_Batch, Floats | None]]:
     """Every batch with the vectors of its passages."""
     if model is None or encode is None:
         for batch in batches:
             yield batch, None
         return
-    path, chunks = str(model[0].absolute()), ((batch, texts) for batch in batches for texts in batch.texts())
+    size = _ENCODED if remote is None else _SENT
+    path, chunks = str(model[0].absolute()), ((batch, texts) for batch in batches for texts in batch.texts(size))
     found: Iterator[tuple[tuple[_Batch, list[str]], Floats]]
     if remote is None:
         found = ((chunk, _rows_of(encode, chunk[1])) for chunk in chunks)
@@ -326,6 +330,8 @@ def _encoded(
         if not np.isfinite(some).all():
             raise FirthError("the model gives vectors that are not numbers; check it with: firth info MODEL")
         rows.append(some)
+        if progress is not None:
+            progress({"event": "encoded", "passages": sum(map(len, rows)), "total": batch.num_passages})
         if sum(map(len, rows)) == batch.num_passages:
             yield batch, np.concatenate(rows)
             rows = []

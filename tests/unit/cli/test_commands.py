@@ -4,6 +4,7 @@ import inspect
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,22 @@ def test_a_condition_that_no_document_satisfies(work: Path, capsys: Capture) -> 
     said(["index", "a.csv", "--out", "ix"], capsys)
     assert "no document satisfies --where" in said(["search", "ix", "football", "--where", "label=sport"], capsys)
     assert "try other words" in said(["search", "ix", "zeppelin", "--where", "label=sports"], capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["finetune", "clasify", "--train", "a.csv", "--out", "run"],
+        ["finetune", "classify", "learning_rat=1", "--train", "a.csv", "--out", "run"],
+        ["finetune", "embed", "learning_rat=1", "--train", "a.csv", "--out", "run"],
+        ["pretrain", "bert-tiny", "learning_rat=1", "--corpus", "corpus", "--out", "run"],
+    ],
+)
+def test_a_wrong_name_is_refused_before_torch_is_loaded(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom firth.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert "did you mean" in done.stderr
+    assert done.stdout == "False\n"
