@@ -144,9 +144,9 @@ FILES: dict[str, tuple[str, str | bytes, list[str], list[str]]] = {
     ),
     "tsv without the column": (
         "a.tsv",
-        "id\tbody\n1\tx\n",
+        "id\twords\n1\tx\n",
         [],
-        ["a.tsv:1: no column 'text': known: body, id", "--column"],
+        ["a.tsv:1: no column 'text': known: id, words", "--column"],
     ),
     "csv of a header only": ("a.csv", "id,text\n", [], ["a.csv", "no document in it", "--column"]),
     "parquet that is none": ("a.parquet", TEXT, [], ["a.parquet: not a complete parquet file", "copy it again"]),

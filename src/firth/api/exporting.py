@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firth.api.using import PlainData, load
 from firth.core.config import AnyPath, optional_path
-from firth.core.errors import FirthError, is_installed
+from firth.core.errors import FirthError, is_installed, with_article
 from firth.core.files import lock_folder
 from firth.reports.card import show_fact, write_card, write_static_card
 
@@ -107,9 +107,7 @@ def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> Pl
     if isinstance(loaded, TokenTableModel):
         loaded = StaticModel(loaded.word_vectors())
     if not isinstance(loaded, StaticModel | FastTextTask):
-        raise FirthError(
-            f"{model}: an {loaded.kind}, not static vectors; write it with --to onnx, ctranslate2 or static"
-        )
+        raise FirthError(f"{model}: {with_article(loaded.kind)}, not static vectors; {_way_out(loaded)}")
     if isinstance(loaded, FastTextTask) and (int8 or (to or out.suffix) not in ("fasttext", ".bin")):
         raise FirthError(f"{out}: a fastText classifier is written as a whole .bin; choose such a name, without --int8")
     if out.exists():
@@ -120,3 +118,13 @@ def _export_vectors(model: AnyPath, out: Path, to: str | None, int8: bool) -> Pl
         return {"bytes": out.stat().st_size}
     save_vectors(loaded.vectors.quantized() if int8 else loaded.vectors, out, to)
     return {"bytes": out.stat().st_size}
+
+
+def _way_out(model: Model) -> str:
+    """How a model is exported that has no static vectors."""
+    from firth.tasks.counts import CountsTask
+    from firth.tasks.tag_linear import CountsTagger
+
+    if isinstance(model, CountsTask | CountsTagger):
+        return "its word counts need no export: copy its folder, which firth-runtime reads as it is"
+    return "write it with --to onnx, ctranslate2 or static"

@@ -46,8 +46,10 @@ def index(
         out: The folder of the index, new or not.
         model: The model of the vectors, best a sentence model; without one the index finds words only.
         delete: Documents to take out first, by their ids, or all of a file by its name.
-        column: The column or key that holds the text; the others are kept for filters.
-        id: The column that names a document; by default its file and number.
+        column: The column or key that holds the text; the others are kept for filters. Where there is no ``text``, one of
+            another usual name (``content``, ``正文``) is taken.
+        id: The column that names a document; by default its file with its line (``notes.txt:12``), or with the number of
+            its row, which does not change when others are empty (``reviews.csv#12``).
         format, layout, encoding: As for ``firth.prepare``.
         passage_size: The words (or Chinese characters) of a passage.
         overlap: The sentences that a passage repeats of the one before.
@@ -197,7 +199,8 @@ def topics(
         out: A page (.html) with the map of the documents.
 
     Returns:
-        The ``topics``, largest first (number -1: documents that belong to none), and the places of the documents in a plane.
+        The ``topics``, largest first (number -1: documents that belong to none), the places of the documents in a plane, and
+        their ``ids`` (file:line or file#row); empty texts are no documents.
 
     Example::
 
@@ -208,8 +211,8 @@ def topics(
 
     if out is not None and Path(out).suffix != ".html":
         raise FirthError(f"{out}: the map is a page; choose a name that ends in .html")
-    texts, _ = _read_texts(inputs, column, layout, encoding)
-    found = find_topics(texts, loaded(model).encode(texts), min_size, words)
+    texts, ids = _read_texts(inputs, column, layout, encoding)
+    found = replace(find_topics(texts, loaded(model).encode(texts), min_size, words), ids=ids)
     if out is not None:
         from firth.core.files import write_text
         from firth.reports.page import map_page
@@ -238,7 +241,7 @@ def duplicates(
         column, layout, encoding: As for ``firth.prepare``.
 
     Returns:
-        (earlier, later, cosine) with documents as file:number, most similar first.
+        (earlier, later, cosine) with documents as file:line or file#row, most similar first.
 
     Example::
 
@@ -255,8 +258,8 @@ def duplicates(
 def _read_texts(
     inputs: AnyPath | Sequence[AnyPath], column: str, layout: str, encoding: str
 ) -> tuple[list[str], list[str]]:
-    """The documents, and their names (file:number)."""
-    from firth.data.readers import ReadingConfig, read_source
+    """The documents, and their names (file:line or file#row)."""
+    from firth.data.readers import ReadingConfig, read_places
     from firth.data.sources import find_sources
 
     reading = ReadingConfig.build({"layout": layout, "column": column, "encoding": encoding}, "reading")
@@ -264,9 +267,9 @@ def _read_texts(
     num_texts = sum(source.format == "txt" for source in sources)
     texts, names = [], []
     for source in sources:
-        for number, document in enumerate(read_source(source, reading, num_texts), 1):
+        for place, document in read_places(source, reading, num_texts):
             texts.append(document.text)
-            names.append(f"{source.name}:{number}")
+            names.append(f"{source.name}{place}")
     if not texts:
         raise FirthError(f"{' '.join(as_paths(inputs))}: no text in it; check the files")
     return texts, names

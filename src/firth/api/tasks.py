@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from firth.api.using import load, load_trained_task, loaded, split_grid
-from firth.core.config import AnyPath, Settings, check_engine, cluster_for, collect, optional_path
+from firth.core.config import AnyPath, Config, Settings, check_engine, cluster_for, collect, optional_path
 from firth.core.errors import FirthError
 from firth.core.storage import Cluster
 from firth.core.types import Prediction, Progress
@@ -112,17 +112,36 @@ def finetune(
         "seed": seed,
     }
     usual |= {"budget": budget, "folds": folds}
+    given = collect(settings, keywords, **usual)
+    check_names(task, given, str(base))
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
 
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
     extras = map(optional_path, (extra_vectors, teacher, unlabelled))
     source = Source(str(base), Path(train), optional_path(dev), reading, *extras)
-    given = collect(settings, keywords, **usual)
     with event_files(Path(out) if tensorboard else None):
         cluster = cluster_for(engine, address, cores)
         run = start_task(task, given, source, Path(out), seeds, sweep, shares, overwrite, progress, cluster)
     return load(run.folder)
+
+
+def check_names(task: str, given: Settings, base: str) -> None:
+    """Refuses an unknown task and settings that it does not have, before torch is loaded for it."""
+    from firth.tasks.config import task_config
+
+    if task == "write" or base == "fasttext":  # their settings depend on the base
+        return
+    if task == "embed":
+        from firth.tasks.embed.config import EmbedConfig
+
+        config: Config = EmbedConfig()
+    else:
+        config = task_config(task)
+    known = config.keys()
+    for name in given:
+        if name not in known and given[name] is not None:
+            config.update({name: given[name]})
 
 
 def start_task(

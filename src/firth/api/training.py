@@ -172,8 +172,6 @@ def _start(
     budget = settings.get("budget", settings.get("training.budget"))
     config = find_recipe(recipe, None if budget is None else str(budget)) if isinstance(recipe, str) else recipe
     if isinstance(config, RunConfig):
-        from firth.models.pretrain import start_run
-
         if config.needs_base and base is None:
             raise FirthError(
                 f"{config.recipe} trains a finished model further: name it with --base (base=), or choose another recipe"
@@ -184,7 +182,10 @@ def _start(
             settings, typed = split_grid(settings) if sweep is True else (settings, {})
             grid = typed or sweep
             return start_sweep(config.update(settings), grid, corpus, out, base, overwrite, progress, cluster)
-        return start_run(config.update(settings), corpus, out, base, overwrite, progress)
+        config = config.update(settings)  # refuses unknown ones before torch is loaded
+        from firth.models.pretrain import start_run
+
+        return start_run(config, corpus, out, base, overwrite, progress)
     if sweep:
         raise FirthError(
             "static vectors have no held-out loss to choose by; leave out --sweep and compare runs with firth evaluate"

@@ -312,7 +312,7 @@ def _say_warning(
 ) -> None:
     """Firth's own at the end, as its other warnings are said; those of libraries as Python shows them."""
     if category.__module__.startswith("firth."):
-        _said_last.append(f"firth: warning: {_shown(str(message))}\n")
+        _said_last.append(f"firth: warning: {_shown(str(message))}")
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
@@ -327,7 +327,8 @@ def _run(words: list[str], debug: bool) -> None:
         if code == _STOPPED:  # typer returns it after Ctrl-C
             sys.stderr.write(_STOPPED_TEXT)
             _leave(_STOPPED)
-        sys.stderr.writelines(_said_last)
+        for one in _said_last:
+            _say_wrong(one)
         _say_unknown(words)
         if isinstance(code, int) and code:  # the same of typer.Exit
             sys.exit(code)
@@ -348,7 +349,7 @@ def _say_unknown(words: list[str]) -> None:
     module = sys.modules.get("firth.tokenizers.pieces")  # not loaded: no text was read
     warning = module.READ.warning if module is not None else None
     if warning is not None and not set(words[:1]) & set(_SAY_UNKNOWN_THEMSELVES):
-        sys.stderr.write(f"firth: warning: {warning}\n")
+        _say_wrong(f"firth: warning: {warning}")
 
 
 def _refuse_broken(words: list[str]) -> None:
@@ -383,8 +384,14 @@ def _exit_code(error: Exception) -> int | None:
         return None
     message = str(error) if usage is None else f"{usage()} (see firth --help)"
     if usage is None or usage():  # no arguments at all: the help was shown
-        sys.stderr.write(f"firth: {_shown(message)}\n")
+        _say_wrong(f"firth: {_shown(message)}")
     return error.exit_code if isinstance(error, Interrupted) else 2
+
+
+def _say_wrong(message: str) -> None:
+    """An error or a warning: in lines that fit a terminal, in one line for programs that read it."""
+    lines = wrap(message, columns() - 2) if sys.stderr.isatty() else [message]
+    sys.stderr.write("\n  ".join(lines) + "\n")
 
 
 def _leave(code: int) -> NoReturn:

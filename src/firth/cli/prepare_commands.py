@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -179,12 +180,14 @@ def _say_corpus(info: CorpusInfo, out: Path, as_json: bool) -> None:
 
 def _say_next(kind: str, out: Path) -> None:
     """The command that trains on a corpus of this kind."""
-    from firth.cli.main import say
+    from firth.cli.main import say_wrapped
     from firth.core.registry import suggested_recipe
 
     recipe, spec = suggested_recipe(kind)
     budget = "" if spec.is_table else f" --budget {'30m' if kind == 'pairs' else '10m'}"
-    say(f"next: firth pretrain {recipe} --corpus {out} --out runs/{spec.name}{budget}")
+    say_wrapped(
+        f"next: firth pretrain {recipe} --corpus {shlex.quote(str(out))} --out runs/{spec.name}{budget}", others="  "
+    )
 
 
 @app.command(rich_help_panel=PREPARE)
@@ -307,13 +310,14 @@ def tokens(
     """
     from firth.api import data
     from firth.cli.describe import token_rows
-    from firth.cli.main import say, say_json, table
+    from firth.cli.main import say_json, say_wrapped, table
 
     found = data.tokens(model, text)
     if as_json:
         say_json(found)
         return
-    say(f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words")
+    head = f"{model}: {len(found['tokens'])} tokens ({found['kind']}) of {len(found['words'])} words"
+    say_wrapped(head, others="  ")
     table(token_rows(found))
 
 

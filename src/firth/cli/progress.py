@@ -36,6 +36,8 @@ def _describe(event: Event) -> tuple[str, float, float]:
         return f"{event['pairs']:,} pairs", event["pairs"], event["total"]
     if kind == "indexed":
         return f"{event['documents']:,} documents, {event['passages']:,} passages", event["bytes"], event["total"]
+    if kind == "encoded":
+        return f"{event['passages']:,} of {event['total']:,} passages encoded", event["passages"], event["total"]
     if kind == "cells":
         return f"{event['done']} of {event['total']} trainings", event["done"], event["total"]
     if kind == "block":

@@ -23,6 +23,9 @@ Documents = Annotated[
         show_default=False,
     ),
 ]
+TextColumn = Annotated[
+    str, typer.Option(help="The column or key that holds the text; without a text, one of another usual name.")
+]
 IndexPath = Annotated[Path, typer.Argument(help="A folder that firth index made.")]
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
@@ -37,8 +40,10 @@ def index(
     delete: Annotated[
         list[str] | None, typer.Option(help="Take out a document by its id, or all of a file by its name.")
     ] = None,
-    column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
-    id: Annotated[str | None, typer.Option(help="The column that names a document.  [default: file:number]")] = None,
+    column: TextColumn = "text",
+    id: Annotated[
+        str | None, typer.Option(help="The column that names a document.  [default: file:line or file#row]")
+    ] = None,
     format: Annotated[
         str, typer.Option(help="txt, jsonl, csv, tsv or parquet; auto decides by the file name.")
     ] = "auto",
@@ -133,7 +138,8 @@ def search(
         if len(questions) > 1:
             say(f"{'' if number == 0 else chr(10)}{one}")
         if not found:
-            say("nothing found; try other words")
+            hopeless = bool(where) and opened.fits_none(where or ())
+            say(f"nothing found; {'no document satisfies --where' if hopeless else 'try other words'}")
         for rank, hit in enumerate(found, 1):
             _say_hit(rank, hit)
 
@@ -143,7 +149,6 @@ Texts = Annotated[
     typer.Argument(help="Text files, folders or globs (txt, jsonl, csv, tsv, parquet; also .gz, .zst and .zip)."),
 ]
 Vectors = Annotated[Path, typer.Option(help="The model of the vectors, best a sentence model.")]
-TextColumn = Annotated[str, typer.Option(help="The column or key that holds the text.")]
 TextLayout = Annotated[str, typer.Option(help="Of txt: file, blank or line; auto decides by the content.")]
 TextEncoding = Annotated[str, typer.Option(help="The encoding of the files.")]
 
@@ -173,7 +178,7 @@ def topics(
         inputs, model, min_size=min_size, words=words, column=column, layout=layout, encoding=encoding, out=out
     )
     if as_json:
-        say_json([asdict(topic) for topic in found.topics])
+        say_json([asdict(one) | {"ids": [found.ids[number] for number in one.documents]} for one in found.topics])
         return
     for topic in found.topics:
         named = ", ".join(topic.words) if topic.number >= 0 else "(no topic)"

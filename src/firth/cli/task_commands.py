@@ -151,17 +151,19 @@ def finetune(
 
     Example: firth finetune classify --base runs/bert --train train.tsv --dev dev.tsv --out runs/mood
     """
-    from firth.api.tasks import of_images, start_task
+    from firth.api.tasks import check_names, of_images, start_task
     from firth.cli.progress import progress_display
     from firth.core.config import cluster_for, collect, parse_settings
     from firth.core.errors import FirthError
+
+    given = parse_settings(settings or ())
+    check_names(task, given, base)
     from firth.tasks.data import Reading
     from firth.tasks.run import Source
     from firth.training.checkpoints import event_files
 
     train = _required(train, "finetune needs labelled examples: name a file with --train")
     reading = Reading(text, second, label, skip_bad, repair_tags, encoding, label_separator)
-    given = parse_settings(settings or ())
     if suspects is not None and not check:
         raise FirthError("--suspects says what --check finds: add --check")
     if of_images(train, base):

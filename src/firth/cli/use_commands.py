@@ -72,7 +72,9 @@ def encode(
     prompt: Annotated[
         str | None, typer.Option(help="Written before each text: a prompt of the model by name, or any words.")
     ] = None,
-    column: Annotated[str, typer.Option(help="The column or key that holds the text.")] = "text",
+    column: Annotated[
+        str, typer.Option(help="The column or key that holds the text; without a text, one of another usual name.")
+    ] = "text",
     encoding: Encoding = None,
     engine: Engine = "local",
     address: Address = None,
@@ -84,9 +86,17 @@ def encode(
     """
     from firth.api import encoding as encoders
     from firth.api import using
-    from firth.cli.main import say, say_json
+    from firth.cli.main import say_json, say_wrapped
 
-    lines = _encoded(run, file, column, encoding)
+    empty = 0
+
+    def counted(texts: Iterator[str]) -> Iterator[str]:
+        nonlocal empty
+        for text in texts:
+            empty += not text.strip()
+            yield text
+
+    lines = counted(_encoded(run, file, column, encoding))
     model = using.load(run) if engine == "local" else run
     if out is None and engine == "local":
         for text in lines:
@@ -105,9 +115,14 @@ def encode(
         address=address,
     ).shape
     if as_json:
-        say_json({"out": str(out), "texts": shape[0], "dim": shape[-1], **({"layers": shape[1]} if all_layers else {})})
+        layers = {"layers": shape[1]} if all_layers else {}
+        say_json(
+            {"out": str(out), "texts": shape[0], "dim": shape[-1], **layers, **({"empty": empty} if empty else {})}
+        )
     else:
-        say(f"{out}: {shape[0]:,} vectors of {f'{shape[1]} layers of ' if all_layers else ''}{shape[-1]} dimensions")
+        size = f"{f'{shape[1]} layers of ' if all_layers else ''}{shape[-1]} dimensions"
+        none = f", {empty:,} of them of empty texts" if empty else ""
+        say_wrapped(f"{out}: {shape[0]:,} vectors of {size}{none}", others="  ")
 
 
 @app.command(rich_help_panel=USE)

@@ -184,6 +184,16 @@ STOP_SIGNALS = tuple(
 )  # Windows has no SIGHUP
 
 
+def counted(count: int, noun: str) -> str:
+    """Such as ``1 field`` and ``2 fields``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def with_article(kind: str) -> str:
+    """Such as ``a task`` and ``an encoder``."""
+    return f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
+
+
 def nearest(word: str, known: Collection[str]) -> str:
     """A hint such as ``did you mean 'hidden_dim'?``, or the list of what there is."""
 

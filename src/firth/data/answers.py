@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.data.labelled import Answer, AnswerExample
 from firth.data.sources import Source, find_sources
 from firth.data.tables import first_line, json_lines, load_json, open_table
@@ -192,7 +192,7 @@ def _subjqa(source: Source, encoding: str) -> Iterator[_Raw]:
             continue
         if len(fields) != len(names):
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where the header has {len(names)}; fix this line"
+                f"{table.where(line)}: {counted(len(fields), 'field')} where the header has {len(names)}; fix this line"
             )
         question, passage, text, range_ = (str(fields[place]) for place in places)
         passage = passage.removesuffix(_NO_ANSWER).rstrip() if passage.endswith(_NO_ANSWER) else passage

@@ -6,7 +6,7 @@ import json
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 from xml.etree.ElementTree import Element, XMLPullParser
 
@@ -207,19 +207,18 @@ def _text_of(value: object, column: str, where: str) -> str:
     return value
 
 
-def arrow_batches(source: Source, column: str | None = None, whole: bool = True) -> Iterator["pyarrow.RecordBatch"]:
+def arrow_batches(
+    source: Source, choose: Callable[[Sequence[str]], str] | None = None, whole: bool = True
+) -> Iterator["pyarrow.RecordBatch"]:
     """The batches of an arrow file, as ``datasets`` writes it (a stream) or as other programs do (a file);
-    with ``column``, and only that one unless ``whole``."""
+    with the column that is chosen among their names, and only that one unless ``whole``."""
     import pyarrow
     import pyarrow.ipc
 
     try:
         with seekable(source) as handle:
             reader = _arrow_reader(handle)
-            if column is not None and column not in reader.schema.names:
-                raise FirthError(
-                    f"{source.name}: no column '{column}': {nearest(column, reader.schema.names)}; choose with --column"
-                )
+            column = None if choose is None else choose(reader.schema.names)
             for batch in reader:
                 source.meter.share = min(handle.tell() / max(source.size, 1), 1.0)
                 for start in range(0, batch.num_rows, 256):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, counted, nearest
 from firth.data.sources import Source, find_sources, numbered_lines
 from firth.data.tables import Table, find_delimiter, open_table
 from firth.tokenizers.words import whole_characters
@@ -332,9 +332,10 @@ def read_texts(
 def stream_texts(
     path: str, columns: Columns | None = None, encoding: str = "utf-8", separator: str | None = None
 ) -> Iterator[TextExample]:
-    """Streams examples in constant memory; labels, if any, are the strings of the file, cut at a ``separator``."""
+    """Streams examples in constant memory, every row of a table; labels, if any, are the strings of the file, cut at a ``separator``."""
     for source in find_sources([path]):
-        yield from _examples(*_opened(source, columns, encoding, labelled=False), separator)
+        table = open_table(source, encoding, every_row=True)
+        yield from _examples(table, choose_columns(table, columns or Columns(), False), separator, every_row=True)
 
 
 def has_column(path: str, name: str, encoding: str = "utf-8") -> bool:
@@ -373,7 +374,9 @@ def _opened(source: Source, columns: Columns | None, encoding: str, labelled: bo
     return table, choose_columns(table, columns or Columns(), labelled)
 
 
-def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Iterator[TextExample]:
+def _examples(
+    table: Table, chosen: Chosen, separator: str | None = None, every_row: bool = False
+) -> Iterator[TextExample]:
     needed = chosen.needed()
     for number, (line, fields) in enumerate(table.rows):
         if number == 0 and chosen.header:
@@ -381,12 +384,12 @@ def _examples(table: Table, chosen: Chosen, separator: str | None = None) -> Ite
         where = table.where(line)
         if len(fields) < needed or (chosen.num_fields is not None and len(fields) != chosen.num_fields):
             raise FirthError(
-                f"{where}: {len(fields)} field{'s' * (len(fields) != 1)} where {chosen.num_fields or needed} are expected; fix this line"
+                f"{where}: {counted(len(fields), 'field')} where {chosen.num_fields or needed} are expected; fix this line"
             )
         value = None if chosen.label is None else fields[chosen.label]
         labels = _several(value, separator, where)
         label = _label(value) if labels is None else json.dumps(labels, ensure_ascii=False)
-        if label == "-" and chosen.second is not None:
+        if label == "-" and chosen.second is not None and not every_row:
             continue  # SNLI, MNLI, OCNLI: no agreement between annotators; the published evaluations skip these
         second = None if chosen.second is None else _text(fields[chosen.second], where)
         yield TextExample(_text(fields[chosen.text], where), second, label, where, labels)

@@ -1,19 +1,18 @@
 """Reads text files, json, jsonl, csv, tsv, parquet, arrow, docx, pdf and tar as a stream of documents, or as single texts (``read_texts``);
 and a sample from all over the input (``script_sample``)."""
 
-import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from firth.core.config import Config
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, closest, counted, nearest
 from firth.data.containers import arrow_batches, read_docx, read_pdf, read_tar
-from firth.data.sources import MAX_LINE_CHARS, Source, find_sources, numbered_lines, seekable, text_blocks
-from firth.data.tables import NUM_SNIFFED, find_delimiter, json_list, json_values, table_format
+from firth.data.labelled import SINGLES
+from firth.data.sources import Source, find_sources, numbered_lines, seekable, text_blocks
+from firth.data.tables import fields_of, json_list, json_values, table_format
 from firth.tokenizers.segmentation import MAX_WORD_CHARS, MAX_WORDS
 from firth.tokenizers.sentences import ENDS
 from firth.tokenizers.words import whole_characters
@@ -30,6 +29,22 @@ class Document(NamedTuple):
     fields: Fields | None = None  # where they were asked for
 
 
+class Place(NamedTuple):
+    """Where a document stands in its file: ``:12`` is a line, ``#12`` a row or document, counted from 1 with the empty ones;
+    ``#12-2`` the second part of a long one."""
+
+    mark: str
+    number: int
+    part: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.mark}{self.number}{f'-{self.part}' if self.part > 1 else ''}"
+
+
+Found: TypeAlias = Iterator[tuple[int, Document]]
+"""Documents with the numbers of their lines, rows or records; those of empty rows are empty."""
+
+_NOT_ALONE = "sentence1 text_a premise question title 问题 标题".split()  # they stand beside texts
 MAX_DOCUMENT_CHARS = 1_000_000
 _HEAD_LINES = 2000
 _MANY_FILES = 10  # each is one document
@@ -38,12 +53,16 @@ _FEW_SPACES = 0.05  # of the characters: Chinese and Japanese, not Korean
 _ENDS = (*".!?…\"'”’»」』)）:;：；", *ENDS)
 
 
+TEXT = "text"
+"""The name of the column of texts; where a file has none of this name, one of another usual name is read."""
+
+
 class ReadingConfig(Config):
     """How files are read; ``auto`` inspects the first lines."""
 
     format: str = "auto"
     layout: str = "auto"
-    column: str = "text"
+    column: str = TEXT
     encoding: str = "utf-8"
 
 
@@ -124,91 +143,75 @@ def find_layouts(sources: list[Source], config: ReadingConfig) -> dict[str, int]
     return dict(Counter(detect_layout(source, config.encoding, len(texts)) for source in texts))
 
 
-def _txt(source: Source, config: ReadingConfig, layout: str) -> Iterator[Document]:
+def _txt(source: Source, config: ReadingConfig, layout: str) -> Found:
     if layout == "file":
-        yield from _bounded(text_blocks(source, config.encoding))
+        yield from ((1, part) for part in _bounded(text_blocks(source, config.encoding)))
     elif layout == "blank":
-        yield from _blank_separated(numbered_lines(source, config.encoding))
+        yield from enumerate(_blank_separated(numbered_lines(source, config.encoding)), 1)
     else:
-        for _, line in numbered_lines(source, config.encoding):
-            if line.strip():
-                yield Document(line)
+        yield from ((number, Document(line)) for number, line in numbered_lines(source, config.encoding))
 
 
-def _jsonl(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+def _jsonl(source: Source, config: ReadingConfig, fields: bool) -> Found:
     for number, value in json_values(source, config.encoding):
         others: Fields | None = None
         if isinstance(value, dict):
-            others = _without(value, config.column) if fields else None
-            value = _field(source, number, value, config.column)
+            column = column_of(config.column, list(value), f"{source.name}:{number}")
+            others = _without(value, column) if fields else None
+            value = "" if value[column] is None else value[column]
         if not isinstance(value, str):
             raise FirthError(
                 f"{source.name}:{number}: '{config.column}' is not a string but {type(value).__name__}; fix this line or choose another --column"
             )
-        if value.strip():
-            yield Document(whole_characters(value), fields=others)
+        yield number, Document(whole_characters(value), fields=others)
 
 
-def _json(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+def _json(source: Source, config: ReadingConfig, fields: bool) -> Found:
     """A list of records; or what was named .json and has one in each line."""
     if table_format(source, config.encoding) == "jsonl":
         yield from _jsonl(source, config, fields)
         return
     for number, row in json_list(source, config.encoding):
-        value = _field(source, number, row, config.column)
+        column = column_of(config.column, list(row), f"{source.name}:{number}")
+        value = row[column]
         if value is not None and not isinstance(value, str):
             raise FirthError(
                 f"{source.name}: '{config.column}' of record {number:,} is not a string but {type(value).__name__}; fix it or choose another --column"
             )
-        if value and value.strip():
-            yield Document(whole_characters(value), fields=_without(row, config.column) if fields else None)
+        yield number, Document(whole_characters(value or ""), fields=_without(row, column) if fields else None)
 
 
 def _without(row: Fields, column: str) -> Fields:
     return {name: value for name, value in row.items() if name != column}
 
 
-def _field(source: Source, number: int, row: dict[str, object], column: str) -> object:
-    if column not in row:
-        raise FirthError(
-            f"{source.name}:{number}: no column '{column}': {nearest(column, list(row))}; choose with --column"
-        )
-    return row[column]
+def column_of(wanted: str, names: Sequence[str], where: str) -> str:
+    """The column of the text; where none is named like ``text``, one of another usual name."""
+    if wanted in names:
+        return wanted
+    usual = {name.strip().lower(): name for name in names} if wanted == TEXT else {}
+    usual = usual if TEXT in usual or not closest(wanted, names) else {}
+    found = next((usual[name] for name in SINGLES if name in usual and name not in _NOT_ALONE), None)
+    if found is None:
+        raise FirthError(f"{where}: no column '{wanted}': {nearest(wanted, list(names))}; choose with --column")
+    return found
 
 
-def _table(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
-    csv.field_size_limit(MAX_LINE_CHARS)
-    lines = (line + "\n" for _, line in numbered_lines(source, config.encoding))
-    head = list(islice(lines, NUM_SNIFFED))
-    plain = source.format == "tsv"
-    rows = csv.reader(
-        chain(head, lines),
-        delimiter="\t" if plain else find_delimiter(head),
-        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
-        strict=not plain,
-    )
-    try:
-        header = next(rows, [])
-        if config.column not in header:
+def _table(source: Source, config: ReadingConfig, fields: bool) -> Found:
+    rows = fields_of(source, config.encoding)
+    header = [str(name) for name in next(rows, (1, []))[1]]
+    column = column_of(config.column, header, f"{source.name}:1")
+    place = header.index(column)
+    for number, (line, row) in enumerate(rows, 1):
+        if len(row) != len(header):
             raise FirthError(
-                f"{source.name}:1: no column '{config.column}': {nearest(config.column, header)}; choose with --column"
+                f"{source.name}:{line}: {counted(len(row), 'field')} where the header has {len(header)}; fix this line"
             )
-        place = header.index(config.column)
-        for row in rows:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise FirthError(
-                    f"{source.name}:{rows.line_num}: {len(row)} field{'s' * (len(row) != 1)} where the header has {len(header)}; fix this line"
-                )
-            if row[place].strip():
-                others = _without(dict(zip(header, row, strict=True)), config.column) if fields else None
-                yield Document(row[place], fields=others)
-    except csv.Error as error:
-        raise FirthError(f"{source.name}:{rows.line_num}: not valid {source.format} ({error}); fix this line") from None
+        others = _without(dict(zip(header, row, strict=True)), column) if fields else None
+        yield number, Document(str(row[place]), fields=others)
 
 
-def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Found:
     import pyarrow
     import pyarrow.parquet
 
@@ -217,15 +220,12 @@ def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Do
             # No read-ahead and small batches: a row group of long texts may exceed memory.
             file = pyarrow.parquet.ParquetFile(handle, pre_buffer=False, buffer_size=1 << 20)
             names = file.schema_arrow.names
-            if config.column not in names:
-                raise FirthError(
-                    f"{source.name}: no column '{config.column}': {nearest(config.column, names)}; choose with --column"
-                )
+            column = column_of(config.column, names, source.name)
             read = 0
-            for batch in file.iter_batches(batch_size=64, columns=names if fields else [config.column]):
-                read += batch.num_rows
+            for batch in file.iter_batches(batch_size=64, columns=names if fields else [column]):
+                before, read = read, read + batch.num_rows
                 source.meter.share = read / max(file.metadata.num_rows, 1)
-                yield from _of_rows(source, config.column, batch.to_pylist(), fields)
+                yield from _of_rows(source, column, batch.to_pylist(), fields, before)
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
     except (pyarrow.ArrowException, OSError) as error:
@@ -234,42 +234,43 @@ def _parquet(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Do
         raise FirthError(f"{source.name}: not a complete parquet file ({error}); copy it again") from None
 
 
-def _of_rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool) -> Iterator[Document]:
-    for row in rows:
+def _of_rows(source: Source, column: str, rows: Iterable[dict[str, object]], fields: bool, before: int) -> Found:
+    for number, row in enumerate(rows, before + 1):
         value = row[column]
         if value is not None and not isinstance(value, str):
             raise FirthError(
                 f"{source.name}: column '{column}' is not a string but {type(value).__name__}; choose another --column"
             )
-        if value and value.strip():
-            yield Document(value, fields=_without(row, column) if fields else None)
+        yield number, Document(value or "", fields=_without(row, column) if fields else None)
 
 
-def _arrow(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
+def _arrow(source: Source, config: ReadingConfig, fields: bool) -> Found:
+    def choose(names: Sequence[str]) -> str:
+        return column_of(config.column, names, source.name)
+
+    before = 0
     try:
-        for batch in arrow_batches(source, config.column, fields):
-            yield from _of_rows(source, config.column, batch.to_pylist(), fields)
+        for batch in arrow_batches(source, choose, fields):
+            yield from _of_rows(source, choose(batch.schema.names), batch.to_pylist(), fields, before)
+            before += batch.num_rows
     except UnicodeDecodeError:
         raise FirthError(f"{source.name}: column '{config.column}' is not UTF-8 text; write the file again") from None
 
 
-def _docx(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
-    text = whole_characters(read_docx(source))
-    if text.strip():
-        yield Document(text)
+def _docx(source: Source, config: ReadingConfig, fields: bool) -> Found:
+    yield 1, Document(whole_characters(read_docx(source)))
 
 
-def _pdf(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
-    yield from _bounded(f"{whole_characters(page)}\n" for page in read_pdf(source))
+def _pdf(source: Source, config: ReadingConfig, fields: bool) -> Found:
+    yield from ((1, part) for part in _bounded(f"{whole_characters(page)}\n" for page in read_pdf(source)))
 
 
-def _tar(source: Source, config: ReadingConfig, fields: bool) -> Iterator[Document]:
-    for text in read_tar(source, config.column, config.encoding):
-        if text.strip():
-            yield Document(whole_characters(text))
+def _tar(source: Source, config: ReadingConfig, fields: bool) -> Found:
+    for number, text in enumerate(read_tar(source, config.column, config.encoding), 1):
+        yield number, Document(whole_characters(text))
 
 
-_READERS: dict[str, Callable[[Source, ReadingConfig, bool], Iterator[Document]]] = {
+_READERS: dict[str, Callable[[Source, ReadingConfig, bool], Found]] = {
     "json": _json,
     "jsonl": _jsonl,
     "csv": _table,
@@ -282,38 +283,58 @@ _READERS: dict[str, Callable[[Source, ReadingConfig, bool], Iterator[Document]]]
 }
 
 
-def read_documents(sources: list[Source], config: ReadingConfig) -> Iterator[Document]:
-    """Every document of every source, in order."""
+def read_documents(
+    sources: list[Source], config: ReadingConfig, remedy: str = "choose with --column"
+) -> Iterator[Document]:
+    """Every document of every source, in order. ``remedy``: what to do where a file has not the column."""
     num_texts = sum(source.format == "txt" for source in sources)
-    for source in sources:
-        yield from read_source(source, config, num_texts)
+    try:
+        for source in sources:
+            yield from read_source(source, config, num_texts)
+    except FirthError as error:
+        said = str(error).replace("choose with --column", remedy)
+        if said == str(error):
+            raise
+        raise FirthError(said) from None
 
 
-def read_source(source: Source, config: ReadingConfig, num_texts: int, fields: bool = False) -> Iterator[Document]:
-    """The documents of one source, which is one of so many text files; with the other ``fields`` of their rows."""
+def read_source(source: Source, config: ReadingConfig, num_texts: int) -> Iterator[Document]:
+    """The documents of one source, which is one of so many text files."""
+    return (document for _, document in read_places(source, config, num_texts))
+
+
+def read_places(
+    source: Source, config: ReadingConfig, num_texts: int, fields: bool = False, every_row: bool = False
+) -> Iterator[tuple[Place, Document]]:
+    """The documents of one source and where they stand; with the other ``fields`` of their rows. Empty ones are left out
+    and long ones cut, unless ``every_row`` is to have its answer."""
     if config.layout not in ("auto", "file", "blank", "line"):
         raise FirthError(f"unknown layout '{config.layout}': choose file, blank or line")
+    mark, layout = "#", config.layout
     if source.format == "txt":
-        layout = config.layout if config.layout != "auto" else detect_layout(source, config.encoding, num_texts)
-        found = _txt(source, config, layout)
+        layout = layout if layout != "auto" else detect_layout(source, config.encoding, num_texts)
+        mark, found = "#" if layout == "blank" else ":", _txt(source, config, layout)
     else:
+        if source.format == "jsonl" or (source.format == "json" and table_format(source, config.encoding) == "jsonl"):
+            mark = ":"
         found = _READERS[source.format](source, config, fields)
-    for document in found:
-        if len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None:
-            yield from _bounded(iter([document.text]), document.fields)
-        else:
-            yield document
+    last = part = 0
+    for number, document in found:
+        if every_row or document.text.strip():
+            long = len(document.text) > MAX_DOCUMENT_CHARS and document.sentences is None and not every_row
+            for piece in _bounded(iter([document.text]), document.fields) if long else (document,):
+                last, part = number, part + 1 if number == last else 1
+                yield Place(mark, number, part), piece
 
 
-def read_texts(path: str, column: str = "text", encoding: str = "utf-8") -> Iterator[str]:
-    """Every line of a text file, also an empty one, so that results stay beside their lines; of a table or jsonl, the
-    rows of the column that hold something."""
+def read_texts(path: str, column: str = TEXT, encoding: str = "utf-8") -> Iterator[str]:
+    """Every line of a text file and every row of a table or jsonl, also the empty ones, so that results stay beside them."""
     for source in find_sources([path]):
         if source.format == "txt":
             yield from (line for _, line in numbered_lines(source, encoding))
         else:
             reading = ReadingConfig(column=column, encoding=encoding)
-            yield from (document.text for document in read_documents([source], reading))
+            yield from (document.text for _, document in read_places(source, reading, 0, every_row=True))
 
 
 def read_dictionary(path: Path) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.data.labelled import SCORES, Columns, choose_columns, is_number
 from firth.data.readers import ReadingConfig, read_documents
 from firth.data.sources import Source, find_sources
@@ -32,6 +32,12 @@ _PAIRS = (
     ("query", "text"),
     ("source", "target"),
     ("title", "text"),
+    ("title", "abstract"),
+    ("标题", "正文"),
+    ("标题", "内容"),
+    ("标题", "摘要"),
+    ("问题", "答案"),
+    ("问题", "回答"),
 )
 _SHORTEST = 8  # characters of a sentence of raw text that is learned from
 
@@ -84,7 +90,7 @@ def _pair_table(source: Source, encoding: str, columns: Columns) -> Table | None
     if columns.second is not None:
         return table
     first = [str(field).strip().lower() for field in (table.names or (table.head[0][1] if table.head else []))]
-    if any(set(pair) <= set(first) for pair in _PAIRS):
+    if columns.text is None and any(set(pair) <= set(first) for pair in _PAIRS):
         return table
     if len(first) < 2:
         return None
@@ -113,9 +119,7 @@ def _rows(table: Table, columns: Columns, negative: str | None) -> Iterator[Sent
         where = table.where(line)
         needed = max(chosen.needed(), *(place + 1 for place in others)) if others else chosen.needed()
         if len(fields) < needed:
-            raise FirthError(
-                f"{where}: {len(fields)} field{'s' * (len(fields) != 1)} where {needed} are expected; fix this line"
-            )
+            raise FirthError(f"{where}: {counted(len(fields), 'field')} where {needed} are expected; fix this line")
         label = None if chosen.label is None or chosen.label in others else str(fields[chosen.label] or "").strip()
         if label == "-":
             continue  # no agreement between annotators
@@ -186,7 +190,7 @@ def _raw(sources: list[Source], columns: Columns, encoding: str) -> Iterator[Sen
     """The distinct sentences of documents, long enough to say something."""
     seen: set[str] = set()
     reading = ReadingConfig(column=columns.text or "text", encoding=encoding)
-    for document in read_documents(sources, reading):
+    for document in read_documents(sources, reading, "name it with --text, for pairs also with --second"):
         for start, end in document.sentences or split_sentences(document.text):
             text = " ".join(document.text[start:end].split())
             if len(text.encode()) >= _SHORTEST and text not in seen:

@@ -213,6 +213,8 @@ def find_sources(inputs: list[str], format: str = "auto", skip_empty: bool = Fal
         raise FirthError(f"unknown format '{format}': choose one of {_ENDINGS}")
     found: list[Source] = []
     for word in inputs:
+        if not word.strip():  # Path("") would be the folder one is in
+            raise FirthError("an empty text or name: write some words, or name a file, folder or glob")
         path = Path(word)
         address = address_of(word)
         if address is not None:

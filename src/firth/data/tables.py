@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from firth.core.errors import FirthError
 from firth.core.files import atomic_file
 from firth.data.containers import arrow_batches
+from firth.data.quotation import uses_quotation
 from firth.data.sources import MAX_LINE_CHARS, TEXT_ONLY, Source, numbered_lines, seekable, text_blocks
 from firth.tokenizers.words import whole_characters
 
@@ -42,9 +43,10 @@ class Table:
         return f"{self.source.name}:{line}"
 
 
-def open_table(source: Source, encoding: str = "utf-8", every_field: bool = False) -> Table:
+def open_table(source: Source, encoding: str = "utf-8", every_field: bool = False, every_row: bool = False) -> Table:
     """Picks the format by the file name, or by the first line where the name does not tell. ``every_field``: an object
-    with a field that the first ones do not have is an error; else that field is not read."""
+    with a field that the first ones do not have is an error; else that field is not read. ``every_row``: of a tsv also rows
+    of empty cells."""
     if source.format in TEXT_ONLY:
         raise FirthError(
             f"{source.name}: a {source.format} has no columns; write the texts as csv, tsv, jsonl or parquet"
@@ -57,7 +59,10 @@ def open_table(source: Source, encoding: str = "utf-8", every_field: bool = Fals
     if format in ("json", "jsonl"):
         objects = json_list(source, encoding) if format == "json" else json_lines(source, encoding)
         return _of_objects(source, objects, every_field)
-    return _peeked(source, None, _fields(source, encoding, format, every_field and source.format == "txt"))
+    empty = " " if every_field or every_row else " \t"
+    if every_field and source.format == "txt":
+        empty = ""
+    return _peeked(source, None, _fields(source, encoding, format, empty))
 
 
 def first_line(source: Source, encoding: str) -> str:
@@ -156,16 +161,23 @@ def _peeked(
     return Table(source, names, head, itertools.chain(head, rows), types if types is not None else {})
 
 
-def _fields(source: Source, encoding: str, format: str, blank: bool = False) -> Iterator[Row]:
-    """Tab-separated fields are taken literally, quotation marks included; fields of a csv may be quoted."""
+def fields_of(source: Source, encoding: str) -> Iterator[Row]:
+    """The rows of a csv or tsv, the header first; a tsv row of empty cells is one of them."""
+    return _fields(source, encoding, table_format(source, encoding), empty=" ")
+
+
+def _fields(source: Source, encoding: str, format: str, empty: str = " \t") -> Iterator[Row]:
+    """Fields of a csv may be quoted. Tab-separated ones are taken literally, quotation marks included, unless the whole file
+    uses them as quotation. Lines of these characters are passed over."""
     lines = numbered_lines(source, encoding)
-    if format == "tsv":
-        yield from ((number, line.split("\t")) for number, line in lines if blank or line.strip(" \t"))
+    quoted = format == "tsv" and source.format != "txt" and uses_quotation(source, encoding)
+    if format == "tsv" and not quoted:
+        yield from ((number, line.split("\t")) for number, line in lines if not empty or line.strip(empty))
         return
     csv.field_size_limit(MAX_LINE_CHARS)
     head = [line + "\n" for _, line in itertools.islice(lines, NUM_SNIFFED)]
     rest = (line + "\n" for _, line in lines)
-    reader = csv.reader(itertools.chain(head, rest), delimiter=find_delimiter(head), strict=True)
+    reader = csv.reader(itertools.chain(head, rest), delimiter="\t" if quoted else find_delimiter(head), strict=True)
     start = 1
     try:
         for fields in reader:
@@ -173,7 +185,7 @@ def _fields(source: Source, encoding: str, format: str, blank: bool = False) -> 
                 yield start, fields
             start = reader.line_num + 1
     except csv.Error as error:
-        raise FirthError(f"{source.name}:{start}: not valid csv ({error}); fix this line") from None
+        raise FirthError(f"{source.name}:{start}: not valid {format} ({error}); fix this line") from None
 
 
 NUM_SNIFFED = 200  # lines by which the delimiter of a csv is found

@@ -17,7 +17,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.core.run import Run
 from firth.core.types import Progress
 from firth.corpus.format import Corpus
@@ -101,7 +101,7 @@ def _read(table: Table) -> Iterator[MinimalPair]:
     for line, fields in rows:
         if len(fields) > len(names):
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where there are {len(names)}; {_REMEDY}"
+                f"{table.where(line)}: {counted(len(fields), 'field')} where there are {len(names)}; {_REMEDY}"
             )
         values = {part: fields[place] if place < len(fields) else None for part, place in columns.items()}
         good, bad = (_sentence(values[part], part, table.where(line)) for part in _SENTENCES)

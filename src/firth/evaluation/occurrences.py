@@ -133,7 +133,7 @@ def _nearest(
 def read_sentences(source: Path) -> Iterator[str | list[str]]:
     """The sentences of a corpus (held-out ones first) or of files of text; those of a word corpus as words."""
     if not (source / "corpus.json").is_file():
-        for document in read_documents(find_sources([str(source)]), ReadingConfig()):
+        for document in read_documents(find_sources([str(source)]), ReadingConfig(), "rename the column"):
             spans = document.sentences if document.sentences is not None else split_sentences(document.text)
             yield from (document.text[start:end] for start, end in spans)
         return

@@ -234,7 +234,9 @@ def _sentences(config: ProbeConfig) -> list[str]:
     if config.texts is None:
         return sample_texts(config.language)
     texts: list[str] = []
-    for document in read_documents(find_sources([config.texts]), ReadingConfig(encoding=config.encoding)):
+    for document in read_documents(
+        find_sources([config.texts]), ReadingConfig(encoding=config.encoding), "rename the column"
+    ):
         texts += [document.text[start:end] for start, end in split_sentences(document.text)]
         if len(texts) >= config.num_texts:
             break

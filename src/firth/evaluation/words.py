@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from firth.core.errors import FirthError, nearest
+from firth.core.errors import FirthError, nearest, with_article
 from firth.core.types import Floats, Ints, unit_rows
 from firth.data.labelled import Columns, read_texts
 from firth.data.parallel import PairsReadingConfig, find_pair_sources, read_pairs
@@ -168,7 +168,9 @@ def evaluate_words(
 ) -> dict[str, object]:
     """Similarity files (Spearman) and analogy files (accuracy by section) as plain data."""
     if not isinstance(model, StaticModel):
-        raise FirthError(f"{where}: similarity and analogy files are for static vectors; this is an {model.kind}")
+        raise FirthError(
+            f"{where}: similarity and analogy files are for static vectors; this is {with_article(model.kind)}"
+        )
     pairs = [score_similarity(model.vectors, path) for path in similarity]
     questions = [score_analogies(model.vectors, path, limit=limit) for path in analogies]
     return {
@@ -191,7 +193,7 @@ def evaluate_translations(
 ) -> dict[str, object]:
     """BLEU and chrF (sacrebleu, with their signatures) on two line-aligned files."""
     if not isinstance(model, Translator):
-        raise FirthError(f"{where}: source and reference files are for translators; this is an {model.kind}")
+        raise FirthError(f"{where}: source and reference files are for translators; this is {with_article(model.kind)}")
     pairs = list(read_pairs(find_pair_sources([str(source), str(reference)]), PairsReadingConfig()))
     found = model.translate([pair.source for pair in pairs], beams)
     scores = score_translations(found, [pair.target for pair in pairs], model.languages[1], tokenize)

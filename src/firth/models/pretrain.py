@@ -4,8 +4,9 @@ import html
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from firth.models.shared.pretraining import PairScorer, Pretraining, find_pretra
 from firth.nn.attention import repeat_positions
 from firth.reports.card import write_card
 from firth.reports.page import cards, line_figure, page, principal_plane, settings_table, write_report
+from firth.tokenizers.words import has_han
 from firth.training.checkpoints import History, learning, list_checkpoints, read_history
 from firth.training.loop import Loop
 from firth.training.optimizer import load_average
@@ -192,6 +194,20 @@ def _length(trainable: Pretraining, loop: Loop, embeddings: EmbeddingsRecord | N
     return config.steps, config.evaluations
 
 
+_IN_CHINESE = {"A sentence with a [MASK] in it.": "句子里有一个[MASK]。", "How a text begins": "文章的开头"}
+_LOOKED_AT = 20  # documents
+
+
+def next_commands(uses: Iterable[str], corpus: object) -> Iterator[str]:
+    """The next commands, with an example in the script of the corpus."""
+    texts = list(islice(corpus.texts(), _LOOKED_AT)) if isinstance(corpus, Corpus) else []
+    chinese = 2 * sum(map(has_han, texts)) > len(texts)
+    for use in uses:
+        for english, other in _IN_CHINESE.items() if chinese else ():
+            use = use.replace(english, other)
+        yield use
+
+
 def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, float]) -> None:
     averaged = loop.averaged_steps(loop.step)
     if averaged:
@@ -216,7 +232,7 @@ def _finish(run: Run, trainable: Pretraining, loop: Loop, metrics: dict[str, flo
         tokens=loop.tokens,
         epochs=rows / len(trainable.rows),
         charts=trainable.charts(),
-        uses=list(trainable.uses),
+        uses=list(next_commands(trainable.uses, trainable.corpus)),
         checksums={name: checksum(path) for name in trainable.published if (path := run.folder / name).is_file()},
     )
     write_report(run, trainable.report_parts(run.folder))

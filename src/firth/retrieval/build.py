@@ -7,6 +7,7 @@ stopped. How much vectors count against words is chosen by questions that the do
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from firth.core.errors import FirthError, nearest
 from firth.core.files import fingerprint
 from firth.core.storage import Cluster
 from firth.core.types import Floats, Progress, generator, hashed, unit_rows
-from firth.data.readers import Document, ReadingConfig, read_source
+from firth.data.readers import Document, Place, ReadingConfig, read_places
 from firth.data.sources import Source, find_sources, shown_name
 from firth.retrieval.exact import Encode, WeightSample, choose_weight
 from firth.retrieval.parts import Entry, content_key
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from firth.models.shared.model import Model
 
 _COMMITTED = 4096  # passages that are added at a time
-_ENCODED = 512  # passages that are encoded at a time
+_ENCODED = 128  # passages that are encoded at a time, then their number is told
+_SENT = 512  # to a cluster
 _MAX_COLUMNS = 200
 _SAMPLE, _ASKED = 1000, 150  # passages and questions by which the weight is chosen
 _QUESTION_UNITS = 16
@@ -61,11 +63,11 @@ class _Batch:
     replacing: set[str] = field(default_factory=set)
     done_bytes: int = 0  # of the files before
 
-    def texts(self) -> Iterator[list[str]]:
-        """The passages, as many together as are encoded at a time; at least one list, which may be empty."""
+    def texts(self, size: int) -> Iterator[list[str]]:
+        """The passages, so many together; at least one list, which may be empty."""
         every = [entry.text[start:end] for entry in self.entries.values() for start, end in entry.passages]
-        for start in range(0, max(1, len(every)), _ENCODED):
-            yield every[start : start + _ENCODED]
+        for start in range(0, max(1, len(every)), size):
+            yield every[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def index_documents(
         similarity = "cosine" if writer.record.model is None else writer.record.model.similarity
         encode = None if model is None else passage_encoder(model[1], similarity)
         adding = _Adding(writer, changes, id_column)
-        for batch, vectors in _encoded(adding.batches(sources, reading), model, encode, remote, similarity):
+        batches = adding.batches(sources, reading)
+        for batch, vectors in _encoded(batches, model, encode, remote, similarity, progress):
             adding.commit(batch, vectors)
             if progress is not None:
                 total = sum(source.size for source in sources) if len(sources) > 1 else 0
@@ -213,13 +216,14 @@ class _Adding:
         """The documents that are new or have changed."""
         num_texts = sum(source.format == "txt" for source in sources)
         for source in sources:
-            name, number = _file_of(source), 0
-            for number, document in enumerate(read_source(source, reading, num_texts, fields=True), 1):
-                self._add(source, number, document)
+            name, seen = _file_of(source), _Seen()
+            for place, document in read_places(source, reading, num_texts, fields=True):
+                seen.add(place)
+                self._add(source, place, document)
                 if self.batch.num_passages >= _COMMITTED:
                     yield self._taken()
-            if self.id_column is None and self._num_of_source(name) > number:
-                _remove_behind(self.writer, name, number, self.changes)
+            if self.id_column is None and self._num_of_source(name) > seen.count:
+                _remove_unseen(self.writer, name, seen, self.changes)
             self.done_bytes += source.size
         if self.batch.entries:
             yield self._taken()
@@ -230,12 +234,12 @@ class _Adding:
         self.sent |= found.entries
         return found
 
-    def _add(self, source: Source, number: int, document: Document) -> None:
+    def _add(self, source: Source, place: Place, document: Document) -> None:
         fields = {name: value for name, value in (document.fields or {}).items() if value is not None}
         if len(fields) > _MAX_COLUMNS:
             raise FirthError(f"{source.name}: {len(fields)} columns, more than the {_MAX_COLUMNS} that an index keeps")
         file = _file_of(source)
-        id = f"{file}:{number}" if self.id_column is None else _id_of(source, number, document, self.id_column)
+        id = f"{file}{place}" if self.id_column is None else _id_of(source, place, document, self.id_column)
         text = document.text.encode("utf-8", "replace").decode()
         waiting = self.batch.entries.get(id)
         if waiting is not None:
@@ -306,13 +310,15 @@ def _encoded(
     encode: Encode | None,
     remote: Remote | None,
     similarity: str,
+    progress: Progress | None = None,
 ) -> Iterator[tuple[_Batch, Floats | None]]:
     """Every batch with the vectors of its passages."""
     if model is None or encode is None:
         for batch in batches:
             yield batch, None
         return
-    path, chunks = str(model[0].absolute()), ((batch, texts) for batch in batches for texts in batch.texts())
+    size = _ENCODED if remote is None else _SENT
+    path, chunks = str(model[0].absolute()), ((batch, texts) for batch in batches for texts in batch.texts(size))
     found: Iterator[tuple[tuple[_Batch, list[str]], Floats]]
     if remote is None:
         found = ((chunk, _rows_of(encode, chunk[1])) for chunk in chunks)
@@ -324,6 +330,8 @@ def _encoded(
         if not np.isfinite(some).all():
             raise FirthError("the model gives vectors that are not numbers; check it with: firth info MODEL")
         rows.append(some)
+        if progress is not None:
+            progress({"event": "encoded", "passages": sum(map(len, rows)), "total": batch.num_passages})
         if sum(map(len, rows)) == batch.num_passages:
             yield batch, np.concatenate(rows)
             rows = []
@@ -352,22 +360,44 @@ def _file_of(source: Source) -> str:
     return source.name if address_of(source.name) is not None else full_name(str(source.path))
 
 
-def _id_of(source: Source, number: int, document: Document, column: str) -> str:
+def _id_of(source: Source, place: Place, document: Document, column: str) -> str:
     fields: Mapping[str, object] = document.fields or {}
     if fields.get(column) in (None, ""):
         reason = "empty" if column in fields else nearest(column, list(fields)) if fields else "there are no columns"
-        raise FirthError(
-            f"{source.name}, document {number}: no id in column '{column}' ({reason}); choose another --id"
-        )
+        raise FirthError(f"{source.name}{place}: no id in column '{column}' ({reason}); choose another --id")
     return str(fields[column])
 
 
-def _remove_behind(writer: Writer, source: str, most: int, changes: Changes) -> None:
-    """A file that became shorter: its documents with higher numbers go."""
+class _Seen:
+    """The places of a file that have a document, in little memory: they come in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.count, self.mark, self.most = 0, "", 0
+        self.empty: set[int] = set()  # numbers that were passed over
+        self.parts: dict[int, int] = {}  # of documents that were cut
+
+    def add(self, place: Place) -> None:
+        self.empty.update(range(self.most + 1, place.number))
+        self.count, self.mark, self.most = self.count + 1, place.mark, place.number
+        if place.part > 1:
+            self.parts[place.number] = place.part
+
+    def has(self, mark: str, number: int, part: int) -> bool:
+        inside = mark == self.mark and number <= self.most and number not in self.empty
+        return inside and part <= self.parts.get(number, 1)
+
+
+_PLACE = re.compile(r"([:#])(\d+)(?:-(\d+))?")
+
+
+def _remove_unseen(writer: Writer, source: str, seen: _Seen, changes: Changes) -> None:
+    """Documents whose rows or lines are empty now, or not there any more, go; so do those that were numbered in another
+    way. Ids that the user gave stay."""
     for place, part in enumerate(writer.state.parts):
         for number in part.of_source(source):
-            tail = str(part.row(number)["id"]).rpartition(":")[2]
-            if tail.isdigit() and int(tail) > most:
+            id = str(part.row(number)["id"])
+            match = _PLACE.fullmatch(id.removeprefix(source)) if id.startswith(source) else None
+            if match is not None and not seen.has(match[1], int(match[2]), int(match[3] or 1)):
                 writer.remove(place, number)
                 changes.deleted += 1
 

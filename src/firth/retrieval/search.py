@@ -108,6 +108,10 @@ class SearchIndex:
 
     # -- asking
 
+    def fits_none(self, where: Where) -> bool:
+        """Whether no document satisfies the conditions."""
+        return all(some is not None and not some.any() for some in _allowed(self.refresh(), where))
+
     def search(
         self,
         question: str,

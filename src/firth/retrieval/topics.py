@@ -75,6 +75,7 @@ class TopicMap:
     topics: Sequence[Topic]
     places_N2: Floats  # in the plane
     numbers_N: Ints  # of the topic of each document
+    ids: Sequence[str] = ()  # of the documents, where they have some
 
 
 def find_topics(texts: Sequence[str], vectors_ND: Floats, min_size: int | None = None, num_words: int = 8) -> TopicMap:

@@ -89,7 +89,9 @@ class Unlabelled:
                 yield from (line for _, line in numbered_lines(source, self.encoding))
             else:
                 reading = ReadingConfig(column=self.column, encoding=self.encoding)
-                yield from (document.text for document in read_documents([source], reading))
+                yield from (
+                    document.text for document in read_documents([source], reading, "name it as in the labelled file")
+                )
 
     def check(self) -> None:
         """An error if there is no text in the file."""

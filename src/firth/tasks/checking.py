@@ -51,10 +51,10 @@ class Check:
         """An error if there is a grave problem; ``learning=False``: the examples are only scored."""
         for problem in self.problems:
             if problem.grave and (learning or not problem.only_learning):
-                remedy = problem.remedy or "fix the data"
-                raise FirthError(
-                    f"{problem.first}: {problem.what} ({problem.count} in all); {remedy}; --check shows all"
-                )
+                remedy = f"{problem.remedy or 'fix the data'}; --check shows all"
+                if not learning:  # evaluate has no such options
+                    remedy = "fix them, or take such rows out of the file"
+                raise FirthError(f"{problem.first}: {problem.what} ({problem.count} in all); {remedy}")
 
 
 def all_of(kind: type[OneKind], examples: Iterable[AnyExample]) -> list[OneKind]:

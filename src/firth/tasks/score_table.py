@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from firth.core.errors import FirthError
+from firth.core.errors import FirthError, counted
 from firth.core.storage import Cluster
 from firth.core.types import Prediction
 from firth.data.labelled import Chosen, Columns, TextExample, choose_columns
@@ -106,7 +106,7 @@ def table_rows(table: Table, chosen: Chosen, num_fields: int) -> Iterator[tuple[
             continue
         if len(fields) != num_fields:
             raise FirthError(
-                f"{table.where(line)}: {len(fields)} field{'s' * (len(fields) != 1)} where {num_fields} are expected; fix this line"
+                f"{table.where(line)}: {counted(len(fields), 'field')} where {num_fields} are expected; fix this line"
             )
         yield table.where(line), list(fields)
 

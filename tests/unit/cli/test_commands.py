@@ -4,6 +4,7 @@ import inspect
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,74 @@ def test_messages_name_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     assert "macro f1, 95 %" in said
     assert "macro_f1" not in said
+
+
+def test_vectors_stay_beside_the_rows_of_a_table(run_folder: Path, work: Path, capsys: Capture) -> None:
+    (work / "a.csv").write_text("id,评论\n1,很好\n2,\n3,不好\n", encoding="utf-8")
+    words = ["encode", run_folder, "a.csv", "--out", "v.npy"]
+    assert said(words, capsys) == "v.npy: 3 vectors of 32 dimensions, 1 of them of empty texts\n"
+    wanted = firth.load(run_folder).encode(["很好", "", "不好"])
+    np.testing.assert_allclose(np.load("v.npy"), wanted, atol=1e-6)
+    assert said_json(words, capsys) == {"out": "v.npy", "texts": 3, "dim": 32, "empty": 1}
+
+
+def test_errors_fit_a_terminal_and_are_one_line_elsewhere(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+
+    def told() -> str:
+        with pytest.raises(SystemExit):
+            main(["info", f"{'a folder with words in its name ' * 4}"])
+        return capsys.readouterr().err
+
+    assert told().count("\n") == 1
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    lines = told().splitlines()
+    assert len(lines) > 1
+    assert all(text_width(line) <= 60 for line in lines)
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
+def test_a_text_may_not_be_empty(run_folder: Path, work: Path, capsys: Capture) -> None:
+    (work / "a.txt").write_text("A file of the folder.\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["encode", str(run_folder), "", "--out", "v.npy"])
+    assert "an empty text or name" in capsys.readouterr().err
+
+
+def test_lines_after_the_work_fit_the_terminal(
+    run_folder: Path, work: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    write_documents(work / "a.txt", 40)
+    folder = work / "a folder"
+    told = said(["prepare", "a.txt", "--out", folder, "--vocab-size", 300], capsys)
+    command = " ".join(told[told.index("next:") :].split())
+    assert f"--corpus '{folder}'" in command
+    told = said(["tokens", folder, "One word"], capsys)
+    assert " ".join(told.split()).startswith(f"{folder}: ")
+
+
+def test_a_condition_that_no_document_satisfies(work: Path, capsys: Capture) -> None:
+    (work / "a.csv").write_text("text,label\nThe football match.,sports\n", encoding="utf-8")
+    said(["index", "a.csv", "--out", "ix"], capsys)
+    assert "no document satisfies --where" in said(["search", "ix", "football", "--where", "label=sport"], capsys)
+    assert "try other words" in said(["search", "ix", "zeppelin", "--where", "label=sports"], capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["finetune", "clasify", "--train", "a.csv", "--out", "run"],
+        ["finetune", "classify", "learning_rat=1", "--train", "a.csv", "--out", "run"],
+        ["finetune", "embed", "learning_rat=1", "--train", "a.csv", "--out", "run"],
+        ["pretrain", "bert-tiny", "learning_rat=1", "--corpus", "corpus", "--out", "run"],
+    ],
+)
+def test_a_wrong_name_is_refused_before_torch_is_loaded(words: list[str]) -> None:
+    program = (
+        "import sys\nfrom firth.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert "did you mean" in done.stderr
+    assert done.stdout == "False\n"

@@ -13,7 +13,7 @@ import zstandard
 from firth.core.errors import FirthError
 from firth.data import readers
 from firth.data import sources as lines
-from firth.data.readers import Document, ReadingConfig, find_layouts, read_documents
+from firth.data.readers import Document, ReadingConfig, find_layouts, read_documents, read_places, read_texts
 from firth.data.sources import find_sources
 
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
@@ -237,3 +237,73 @@ def test_a_dictionary_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(FirthError, match="a folder, not a dictionary"):
         readers.read_dictionary(tmp_path)
     assert readers.read_dictionary(tmp_path / "words.txt") == ["飞桨"]
+
+
+ROWS = [("1", "One."), ("2", ""), ("3", "Three."), ("4", None)]
+
+
+def rows_file(path: Path, column: str = "text") -> str:
+    """The rows in the format of the name."""
+    table = pyarrow.table({"id": [id for id, _ in ROWS], column: [text for _, text in ROWS]})
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif path.suffix == ".arrow":
+        with pyarrow.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+    elif path.suffix in (".json", ".jsonl"):
+        lines = [json.dumps({"id": id, column: text}) for id, text in ROWS]
+        path.write_text(
+            "\n".join(lines) + "\n" if path.suffix == ".jsonl" else f"[{', '.join(lines)}]", encoding="utf-8"
+        )
+    else:
+        mark = "," if path.suffix == ".csv" else "\t"
+        lines = [mark.join((column, "id")), *(mark.join((text or "", id)) for id, text in ROWS)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+TABLES = ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.parquet", "a.arrow"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_answers_by_row_have_every_row(name: str, tmp_path: Path) -> None:
+    path = rows_file(tmp_path / name)
+    assert list(read_texts(path)) == ["One.", "", "Three.", ""]
+    assert [document.text for document in read_documents(find_sources([path]), ReadingConfig())] == ["One.", "Three."]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_places_do_not_change_when_other_rows_are_empty(name: str, tmp_path: Path) -> None:
+    (source,) = find_sources([rows_file(tmp_path / name)])
+    found = [f"{place} {one.text}" for place, one in read_places(source, ReadingConfig(), 0, fields=True)]
+    mark = ":" if name.endswith("l") else "#"
+    assert found == [f"{mark}1 One.", f"{mark}3 Three."]
+
+
+def test_lines_are_lines_and_records_are_not(tmp_path: Path) -> None:
+    def places(name: str, text: str, layout: str = "auto") -> list[str]:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (source,) = find_sources([str(tmp_path / name)])
+        return [str(place) for place, _ in read_places(source, ReadingConfig(layout=layout), 1)]
+
+    assert places("a.txt", "One.\n\nThree.\n", "line") == [":1", ":3"]
+    assert places("a.txt", "One.\n\nThree.\n", "blank") == ["#1", "#2"]
+    assert places("a.txt", "One.\n\nThree.\n", "file") == [":1"]
+    assert places("a.csv", 'text\n"One\nand two."\nThree.\n') == ["#1", "#2"]
+    assert places("b.csv", f"text\n{'word ' * 250_000}\nThree.\n") == ["#1", "#1-2", "#2"]
+    assert len(list(read_texts(str(tmp_path / "b.csv")))) == 2
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("column", ["正文", "评论", "review", "Comment"])
+def test_usual_names_of_the_column(name: str, column: str, tmp_path: Path) -> None:
+    path = rows_file(tmp_path / name, column)
+    assert list(read_texts(path)) == ["One.", "", "Three.", ""]
+    with pytest.raises(FirthError, match=r"no column 'body': known: .*; choose with --column"):
+        list(read_texts(path, "body"))
+
+
+def test_the_remedy_is_that_of_the_command(tmp_path: Path) -> None:
+    path = rows_file(tmp_path / "a.csv", "words")
+    with pytest.raises(FirthError, match=r"no column 'text': known: id, words; name it with --text$"):
+        list(read_documents(find_sources([path]), ReadingConfig(), "name it with --text"))

@@ -219,3 +219,11 @@ def test_halves_of_characters_in_pairs(tmp_path: Path, encoding: str, data: byte
     path = touch(tmp_path / "a.tsv", data.replace(b"\n", b"\tx\n"))
     with pytest.raises(FirthError, match=r"a\.tsv:2: half a character"):
         list(read_pairs(find_pair_sources([str(path)]), PairsReadingConfig(encoding=encoding)))
+
+
+@pytest.mark.parametrize("word", ["", "   "])
+def test_an_empty_name_is_not_the_folder_one_is_in(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path / "a.txt")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FirthError, match="an empty text or name: write some words, or name a file"):
+        find_sources([word])

@@ -221,3 +221,47 @@ def test_careful_weight() -> None:
     assert careful_weight(ranks(np.linspace(0.1, 0.9, 11), 0.01)) == 1.0
     assert careful_weight(ranks(np.linspace(0.9, 0.5, 11), 0.01)) == 0.2
     assert careful_weight(ranks(np.linspace(0.5, 0.9, 11), 0.01)) == 0.8
+
+
+def test_rows_keep_their_numbers_when_an_empty_one_is_filled_or_emptied(tmp_path: Path) -> None:
+    path, index = tmp_path / "rows.csv", tmp_path / "index"
+
+    def write(*texts: str) -> None:
+        path.write_text("id,text\n" + "".join(f"{n},{text}\n" for n, text in enumerate(texts)), encoding="utf-8")
+
+    def ids(word: str) -> list[str]:
+        return [hit.id for hit in firth.search(index, word)]
+
+    write("A zebra ran.", "", "Two owls flew.", "Lions slept.")
+    assert firth.index(path, index).documents == 3
+    assert ids("owls") == [f"{path}#3"]
+    write("A zebra ran.", "Tigers ate.", "Two owls flew.", "Lions slept.")
+    done = firth.index(path, index)
+    assert (done.added, done.replaced, done.unchanged, done.deleted) == (1, 0, 3, 0)
+    assert (ids("owls"), ids("tigers")) == ([f"{path}#3"], [f"{path}#2"])
+    write("", "Tigers ate.", "Two owls flew.", "Lions slept.", "Bears sat.")
+    done = firth.index(path, index)
+    assert (done.added, done.unchanged, done.deleted, done.documents) == (1, 3, 1, 4)
+    assert (ids("zebra"), ids("bears")) == ([], [f"{path}#5"])
+    assert firth.index([], index, delete=f"{path}#3").deleted == 1
+    assert ids("owls") == []
+    write("", "Tigers ate.")
+    assert firth.index(path, index).documents == 1
+
+
+def test_ids_of_another_layout_go(tmp_path: Path) -> None:
+    """And those that older versions gave to rows."""
+    path, index = tmp_path / "notes.txt", tmp_path / "index"
+    path.write_text("One zebra ran.\n\nTwo lions slept.\n", encoding="utf-8")
+    firth.index(path, index, layout="line")
+    done = firth.index(path, index, layout="blank")
+    assert (done.added, done.deleted, done.documents) == (2, 2, 2)
+    assert [hit.id for hit in firth.search(index, "lions")] == [f"{path}#2"]
+
+
+def test_duplicates_are_named_by_their_rows(tmp_path: Path) -> None:
+    rows = [("One zebra.",), ("",), ("Two lions.",), ("One zebra.",)]
+    (tmp_path / "a.csv").write_text("评论,n\n" + "".join(f"{text},1\n" for (text,) in rows), encoding="utf-8")
+    (tmp_path / "vectors.txt").write_text("one 1 0 0\nzebra 0 1 0\ntwo 0 0 1\nlions 0 1 1\n", encoding="utf-8")
+    ((first, second, _),) = firth.duplicates(tmp_path / "a.csv", tmp_path / "vectors.txt", least=0.99)
+    assert (first, second) == (f"{tmp_path / 'a.csv'}#1", f"{tmp_path / 'a.csv'}#4")

@@ -180,3 +180,13 @@ def test_another_model_is_refused(vectors: Path, texts: Path, tmp_path: Path) ->
     with pytest.raises(FirthError, match="its vectors were made by"):
         firth.index(texts, tmp_path / "index", model=copy, layout="line")
     assert firth.search(tmp_path / "index", "doctor", mode="words")
+
+
+def test_progress_is_told_while_vectors_are_made(vectors: Path, texts: Path, tmp_path: Path) -> None:
+    events: list[dict[str, object]] = []
+    firth.index(
+        texts, tmp_path / "index", model=vectors, layout="line", progress=lambda event: events.append({**event})
+    )
+    encoded = [one["passages"] for one in events if one["event"] == "encoded"]
+    assert encoded == [128, 256, 384, 400]
+    assert events[-1]["event"] == "indexed"

@@ -293,7 +293,9 @@ def _copies(path: Path, reading: Reading) -> list[TextExample]:
     if reading.second is not None or reading.label is not None:
         raise FirthError("form=copy learns from plain text: leave out the columns of labels and second texts")
     documents = read_documents(
-        find_sources([str(path)]), ReadingConfig(column=reading.text or "text", encoding=reading.encoding or "utf-8")
+        find_sources([str(path)]),
+        ReadingConfig(column=reading.text or "text", encoding=reading.encoding or "utf-8"),
+        "name it with --text",
     )
     found = copies(document.text for document in documents)
     if not found:
