@@ -195,9 +195,11 @@ def test_what_is_read(tmp_path: Path) -> None:
     data = build_data("classify", texts(4), [])
     own = list(dict.fromkeys(example.text for example in texts(4)))
     assert list(tune_file._distinct_texts(data, found)) == [*own, "new text"]
-    other = tune_file.Unlabelled.of(pool, "2", None)
+    other = tune_file.Unlabelled.of(pool, "2", None)  # a number is of the labelled table; this one has a usual name
     assert other is not None
-    with pytest.raises(FirthError, match="text"):
+    assert list(tune_file._distinct_texts(data, other)) == [*own, "new text"]
+    pool.write_text("id;notes\n1;new text\n", encoding="utf-8")
+    with pytest.raises(FirthError, match="no column 'text'"):
         other.check()
     (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
     with pytest.raises(FirthError, match=r"empty\.txt: no text in it"):

@@ -28,6 +28,8 @@ _METRICS = {
     "rouge l": "ROUGE-L",
     "v measure": "V 值",
     "masked": "掩码词元损失",
+    "halves": "半段损失",
+    "halves accuracy": "半段准确率",
     "pairs": "句对损失",
     "pairs accuracy": "句对准确率",
     "next sentence": "下一句损失",

@@ -123,6 +123,8 @@ def half_scores(
     place_BT = doc_ids_BT + width * torch.arange(num_rows, device=doc_ids_BT.device)[:, None]
     sums_SD = hidden_BTD.new_zeros(num_rows * width, dim).index_add(0, place_BT.flatten(), hidden_BTD.flatten(0, 1))
     first_H = halves_H2[:, 0] * width + halves_H2[:, 1]
+    if not len(first_H):  # short passages alone
+        return sums_SD[:0, :1], first_H
     vectors = functional.normalize(sums_SD[torch.cat((first_H, first_H + 1))].float(), dim=-1)  # as of means
     scores = vectors @ vectors.T / _TEMPERATURE
     scores = scores.masked_fill(torch.eye(len(scores), dtype=torch.bool, device=scores.device), -1e4)

@@ -104,6 +104,18 @@ def test_the_loss_is_that_of_the_formula(tmp_path: Path) -> None:
     assert not any(name.startswith("blocks.1.") for name in used)  # the layer below the last
 
 
+def test_short_passages_alone_have_no_halves(tmp_path: Path) -> None:
+    objective, model = build_objective(seq_len=40), Encoder(CONFIG)
+    batch = build_batch(tmp_path, objective, [list(range(100, 108)), list(range(200, 205))], [True] * 13)
+    assert batch.counts["halves"] == 0
+    losses = objective.loss(model, batch)
+    assert float(losses.sums["halves"].detach()) == 0.0
+    sum(losses.sums.values(), torch.zeros(())).backward()
+    tested = objective.eval().loss(model, batch)
+    assert tested.metrics["halves_accuracy"] == (0.0, 0.0)
+    assert float(tested.sums["halves"].detach()) == 0.0
+
+
 def test_a_half_does_not_see_the_other(tmp_path: Path) -> None:
     torch.manual_seed(0)
     objective, model = build_objective(seq_len=40), Encoder(CONFIG).eval()

@@ -261,6 +261,8 @@ export const en = {
   "metric.exact": "exact match",
   "metric.perplexity": "perplexity",
   "metric.masked_accuracy": "masked accuracy",
+  "metric.halves": "text halves, loss",
+  "metric.halves_accuracy": "text halves, accuracy",
   "metric.masked_loss": "masked loss",
   "metric.next_sentence_accuracy": "next-sentence accuracy",
   "metric.bleu": "BLEU",

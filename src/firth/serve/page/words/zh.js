@@ -260,6 +260,8 @@ export const zh = {
   "metric.exact": "完全匹配",
   "metric.perplexity": "困惑度",
   "metric.masked_accuracy": "掩码准确率",
+  "metric.halves": "半段损失",
+  "metric.halves_accuracy": "半段准确率",
   "metric.masked_loss": "掩码损失",
   "metric.next_sentence_accuracy": "下一句准确率",
   "metric.bleu": "BLEU",
