@@ -1,10 +1,14 @@
 """Every command and script behind ``<!-- run -->`` in the docs is run, at small size, in order."""
 
+import contextlib
+import multiprocessing
+import os
 import random
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -87,12 +91,49 @@ def write_quickstart(folder: Path, text: list[str], labels: tuple[str, str]) -> 
         (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-def command_of(line: str) -> list[str]:
+def words_of(line: str) -> list[str]:
     for pattern, replacement in SMALLER:
         line = re.sub(pattern, replacement, line)
     words = shlex.split(line)
     assert words[0] == "firth", f"only firth commands are run: {line}"
-    return [sys.executable, "-m", *words]
+    return words
+
+
+# A process that has imported what takes long, and computed nothing, forks one for each command; without, imports take most of the time.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["torch", "numba", "sklearn.linear_model", "firth.api.training", "firth.api.tasks", "firth.tasks.run"]
+)
+
+
+def run_here(words: list[str], folder: Path, output: str) -> None:
+    """As ``python -m firth`` would, in a process of its own."""
+    from firth.__main__ import run
+
+    os.chdir(folder)
+    with open(output, "wb") as handle:
+        for place in (1, 2):
+            os.dup2(handle.fileno(), place)
+    sys.argv = list(words)
+    sys.stdout, sys.stderr = (os.fdopen(place, "w", encoding="utf-8", closefd=False) for place in (1, 2))
+    with contextlib.closing(sys.stdout), contextlib.closing(sys.stderr):
+        run()
+
+
+def run_command(words: list[str], folder: Path) -> tuple[int | None, str]:
+    """The exit code and what was printed."""
+    with tempfile.NamedTemporaryFile(suffix=".txt") as output:
+        process = FORKS.Process(target=run_here, args=(words, folder, output.name))
+        process.start()
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+        return process.exitcode, Path(output.name).read_text(encoding="utf-8", errors="replace")
+
+
+def run_alone(command: list[str], folder: Path) -> tuple[int, str]:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page) and differs(page)], ids=lambda page: page.name)
@@ -100,12 +141,15 @@ def test_the_page_says_what_works(page: Path, tmp_path: Path) -> None:
     write_samples(tmp_path)
     for language, text in blocks(page):
         if language == "python":
-            commands = [[sys.executable, "-c", text]]
-        else:
-            commands = [command_of(line) for line in text.splitlines() if line.strip()]
-        for command in commands:
-            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-            assert done.returncode == 0, f"{page.name}: {' '.join(command)}\n{done.stderr}"
+            code, said = run_alone([sys.executable, "-c", text], tmp_path)
+            assert code == 0, f"{page.name}: {text}\n{said}"
+            continue
+        for words in (words_of(line) for line in text.splitlines() if line.strip()):
+            if page.name == "README.md":  # as users do
+                code, said = run_alone([sys.executable, "-m", *words], tmp_path)
+            else:
+                code, said = run_command(words, tmp_path)
+            assert code == 0, f"{page.name}: {' '.join(words)}\n{said}"
 
 
 def test_readme_is_short_and_names_the_translation() -> None:
