@@ -18,7 +18,8 @@ FOLDER = ROOT / "docs" / "pictures"
 
 
 def comparison(d: Drawing) -> None:
-    """The table of the quickstart: accuracy with its interval, and the seconds of pre-training."""
+    """The table of the quickstart: accuracy with its interval, and the seconds of pre-training. Points and not bars: the axis does
+    not begin at 0."""
     text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     table = re.search(r"## The quickstart\n.*?```\n(.*?)```", text, re.DOTALL)
     assert table, "benchmarks/RESULTS.md has no table of the quickstart"
@@ -33,10 +34,9 @@ def comparison(d: Drawing) -> None:
         start, end, middle = (left + (float(value) - low) / (high - low) * width for value in (bottom, top, score))
         look = "c0" if seconds != "–" else "c1"
         d.say(left - 10, y + 15, name, anchor="end")
-        d.parts.append(
-            f'<rect class="fill {look}" fill-opacity=".55" x="{left}" y="{y}" width="{middle - left:.1f}" height="20" rx="3"/>'
-        )
+        d.parts.append(f'<line class="rule" x1="{left}" x2="{start:.1f}" y1="{y + 10}" y2="{y + 10}"/>')
         d.parts.append(f'<path class="line {look}" d="M{start:.1f} {y + 10}H{end:.1f}"/>')
+        d.parts.append(f'<circle class="fill {look}" cx="{middle:.1f}" cy="{y + 10}" r="6"/>')
         d.say(end + 8, y + 15, f"{float(score):.3f}", "strong", "start")
         d.say(700, y + 15, seconds.replace("s", " s") if seconds != "–" else "no pre-training", "soft", "end")
     d.say(360, 58 + 30 * len(found), "accuracy on 1,000 test sentences; seconds of pre-training", "soft")
