@@ -14,7 +14,7 @@ from firth.corpus.format import Corpus
 from pair_text import sentence_pairs, write_sides
 from sample_text import write_documents
 
-# The same cases every time: a change is judged by what it changed. FIRTH_EXPLORE=1 tries new ones, as `make attack` does.
+# The same generated cases every time: a change is judged by what it changed. FIRTH_EXPLORE=1 tries new ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None)
 if not os.environ.get("FIRTH_EXPLORE"):
     hypothesis.settings.load_profile("repeatable")
