@@ -1,6 +1,5 @@
 """Every command and script behind ``<!-- run -->`` in the docs is run, at small size, in order."""
 
-import contextlib
 import multiprocessing
 import os
 import random
@@ -9,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import pytest
@@ -116,8 +116,14 @@ def run_here(words: list[str], folder: Path, output: str) -> None:
             os.dup2(handle.fileno(), place)
     sys.argv = list(words)
     sys.stdout, sys.stderr = (os.fdopen(place, "w", encoding="utf-8", closefd=False) for place in (1, 2))
-    with contextlib.closing(sys.stdout), contextlib.closing(sys.stderr):
+    try:
         run()
+    except Exception:
+        traceback.print_exc()
+        raise
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 def run_command(words: list[str], folder: Path) -> tuple[int | None, str]:

@@ -138,7 +138,7 @@ def check_names(task: str, given: Settings, base: str) -> None:
         config: Config = EmbedConfig()
     else:
         config = task_config(task)
-    known = config.keys()
+    known = {*config.keys(), "budget", "folds"}  # which embed refuses by itself
     for name in given:
         if name not in known and given[name] is not None:
             config.update({name: given[name]})

@@ -1,4 +1,5 @@
-"""Numbers for byte strings that occur again and again in a text: equal strings have equal numbers, in order of first use."""
+"""Numbers for byte strings that occur again and again in a text, in order of first use. A string has one
+number, a single character at most two."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -41,7 +41,7 @@ class _Seen:
     bare_comma: bool = False
     bare_word: bool = False
     quoted: bool = False
-    over_lines: bool = False  # a cell with a line break and a tab: perhaps marks of several rows
+    over_lines: bool = False  # a cell with a line break and a tab, or the only one: perhaps marks of several rows
     lines: int = 0
     like_first: int = 0  # lines with as many tabs as the first
     tabs: int = -1
@@ -89,13 +89,13 @@ class _Seen:
         self.needed = self.needed or needed
         self.only_comma = self.only_comma or (not needed and "," in content)
         self.unneeded = self.unneeded or not (needed or "," in content)
-        self.over_lines = self.over_lines or ("\n" in content and "\t" in content)
+        self.over_lines = self.over_lines or ("\n" in content and ("\t" in content or not self.tabs))
 
     def is_quotation(self) -> bool:
         if self.open or not self.quoted or (self.over_lines and self.like_first >= _MOST * self.lines):
             return False
         as_needed = self.needed and not self.unneeded and not (self.only_comma and self.bare_comma)
-        return as_needed or not self.bare_word
+        return as_needed or (not self.bare_word and (self.needed or self.tabs > 0))
 
 
 def _is_number(cell: str) -> bool:

@@ -181,7 +181,7 @@ def _fields(source: Source, encoding: str, format: str, empty: str = " \t") -> I
     start = 1
     try:
         for fields in reader:
-            if fields:
+            if fields and not (quoted and len(fields) == 1 and not fields[0].strip(" ")):
                 yield start, fields
             start = reader.line_num + 1
     except csv.Error as error:

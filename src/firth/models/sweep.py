@@ -41,6 +41,8 @@ def sweep_points(config: RunConfig, sweep: bool | Grid) -> list[dict[str, object
             reason = "is the same for every training"
         elif not full.startswith(("training.", "model.")):
             reason = "changes what the held-out loss measures"
+        elif full == "training.batch_size" and getattr(config.objective, "half_weight", False):
+            reason = "changes among how many texts halves are found, and so the held-out loss; set half_weight=0 for it"
         if reason:
             raise FirthError(f"sweep: {name} {reason}; {_EXAMPLE}")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]

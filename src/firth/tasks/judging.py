@@ -206,7 +206,7 @@ class Judge:
 
 def better(gains_N: Floats) -> bool:
     """By more than chance."""
-    return bool(gains_N.mean() > _ERRORS * gains_N.std() / len(gains_N) ** 0.5)
+    return len(gains_N) > 1 and bool(gains_N.mean() > _ERRORS * gains_N.std(ddof=1) / len(gains_N) ** 0.5)
 
 
 # -- labels that are probably wrong

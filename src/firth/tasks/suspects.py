@@ -1,6 +1,7 @@
 """What to look at next: labels that are probably wrong, and texts that are worth a label."""
 
 import heapq
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from firth.core.errors import FirthError
 from firth.core.types import Prediction
 from firth.data.labelled import Columns, TextExample
-from firth.data.sources import find_sources
+from firth.data.sources import PassedOver, find_sources
 from firth.data.tables import open_table, output_format, table_writer
 from firth.models.shared.model import Model
 from firth.tasks.checking import Problem, all_of, check_lines
@@ -221,12 +222,16 @@ def write_suggestions(
     if len(sources) == 1 and sources[0].format != "txt":
         if columns.text is None and columns.second is None:
             columns = Columns(reading.text, reading.second)
-        table = open_table(sources[0], encoding, every_field=True)
-        chosen = text_columns(table, columns, reading.label)
-        names, wanted = table_names(table, chosen), {one.where for one in found}
-        rows = {where: row for where, row in table_rows(table, chosen, len(names)) if where in wanted}
-        _write_rows(found, rows, names, _label_place(names, reading.label, rows), out, table.types)
-        return
+        try:
+            table = open_table(sources[0], encoding, every_field=True)
+            chosen = text_columns(table, columns, reading.label)
+            names, wanted = table_names(table, chosen), {one.where for one in found}
+            rows = {where: row for where, row in table_rows(table, chosen, len(names)) if where in wanted}
+        except FirthError as error:  # its texts could be read all the same
+            warnings.warn(f"{out}: the texts without the other columns of the pool ({error})", PassedOver, stacklevel=2)
+        else:
+            _write_rows(found, rows, names, _label_place(names, reading.label, rows), out, table.types)
+            return
     pairs = any(one.second is not None for one in found)
     names = ["text", *(["second"] if pairs else []), "label", "predicted", "probability", "uncertainty"]
     with table_writer(out, names, {}) as write:
@@ -243,8 +248,10 @@ def _label_place(names: list[str], label: str | None, rows: Mapping[str, list[ob
     lower = [name.lower() for name in names]
     if label is not None and label.lower() in lower:
         return lower.index(label.lower())
+    if label is not None and label.isdecimal() and 1 <= int(label) <= len(names):
+        return int(label) - 1  # of a table without a header
     plain = next((lower.index(one) for one in _PLAIN if one in lower), None)
-    if plain is not None and not any(str(row[plain] or "").strip() for row in rows.values()):
+    if plain is not None and all(row[plain] is None or not str(row[plain]).strip() for row in rows.values()):
         return plain
     name = label if label is not None and not label.isdecimal() else "label"
     while name.lower() in lower:
@@ -269,7 +276,7 @@ def _write_rows(
     with table_writer(out, every, kept) as write:
         for one in found:
             row = [*rows[one.where], *(None for _ in range(len(every) - len(rows[one.where])))]
-            row[label] = row[label] or None
+            row[label] = None if row[label] in (None, "") else row[label]
             for place, value in zip(
                 places, (one.predicted, round(one.probability, 4), round(one.uncertainty, 4)), strict=True
             ):

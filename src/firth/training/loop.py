@@ -266,7 +266,7 @@ class Loop:
                 yield (at * size + rank) * share + part
 
     def _step(self, batches: Iterator[Batch], step: int, steps: int) -> StepResult:
-        """One update from ``accumulation`` batches; equal to one batch of all of them."""
+        """One update from ``accumulation`` batches; equal to one batch of all of them, unless their rows are compared (``half_weight``)."""
         parts = [next(batches) for _ in range(self.config.gradient_accumulation)]
         own = {name: sum(part.counts[name] for part in parts if part.counted) for name in parts[0].counts}
         counts = self.ranks.sum_counts(own)

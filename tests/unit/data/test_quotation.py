@@ -71,7 +71,7 @@ def test_marks_that_are_doubled_in_their_line(tmp_path: Path) -> None:
 )
 def test_marks_that_belong_to_the_texts(texts: list[str], tmp_path: Path) -> None:
     path = literal(tmp_path / "a.tsv", [["text", "label"], *([text, "a"] for text in texts)])
-    assert not quoted(path)
+    assert not quoted(str(path))
     assert [one.text for one in read_texts(path)] == texts
 
 
@@ -119,3 +119,20 @@ def test_any_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
     path.write_text(f"{text}\n", encoding="utf-8", newline="")
     table = open_table(find_sources([str(path)])[0])
     assert sum(1 for _ in table.rows) <= text.count("\n") + 1
+
+
+def test_lines_of_one_column_stay_apart(tmp_path: Path) -> None:
+    """Speech over several lines looks like a quoted cell; where there is no tab nothing says that it is one."""
+    for number, text in enumerate(('text\n"I am here.\nI will go."\nShe left.\n', '"Yes"\n"No"\n')):
+        path = tmp_path / f"{number}.tsv"
+        path.write_text(text, encoding="utf-8")
+        assert not quoted(str(path))
+    (tmp_path / "all.tsv").write_text('"text"\t"label"\n"good"\t"1"\n', encoding="utf-8")
+    assert quoted(str(tmp_path / "all.tsv"))
+
+
+def test_a_line_of_spaces_is_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('text\tlabel\n"a ""b"" c"\tpos\n  \nd\tneg\n', encoding="utf-8")
+    rows = [list(fields) for _, fields in open_table(find_sources([str(path)])[0]).rows]
+    assert rows == [["text", "label"], ['a "b" c', "pos"], ["d", "neg"]]

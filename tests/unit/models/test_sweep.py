@@ -67,6 +67,13 @@ def test_grids_that_cannot_be(
     assert not list(tmp_path.iterdir())
 
 
+def test_batches_are_not_compared_where_their_rows_are(tiny_config: RunConfig) -> None:
+    halves = tiny_config.update({"pairs": "none", "half_weight": 0.5})
+    with pytest.raises(FirthError, match=r"batch_size changes among how many texts .*; set half_weight=0"):
+        sweep_points(halves, {"batch_size": (2, 4)})
+    assert len(sweep_points(halves, {"learning_rate": (1e-3, 1e-4)})) == 2
+
+
 def test_one_that_was_stopped_goes_on(
     tiny_config: RunConfig, corpus_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

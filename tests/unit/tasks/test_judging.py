@@ -149,3 +149,11 @@ def test_weighted_classes_are_calibrated_too(tmp_path: Path) -> None:
     assert likely == pytest.approx(1 - 3 / len(some), abs=0.03)  # the share that is right, of all alike
     assert fitted.calibration.error_after < 0.05 < fitted.calibration.error_before
     assert [one["label"] for one in fitted.predictions] == [one["label"] for one in flat.found.values()]
+
+
+def test_one_example_shows_nothing() -> None:
+    from firth.tasks.judging import better
+
+    assert not better(np.asarray([0.5]))
+    assert better(np.asarray([0.5, 0.5, 0.4, 0.5]))
+    assert not better(np.asarray([1.0, -0.5]))

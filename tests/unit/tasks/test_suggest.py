@@ -1,6 +1,7 @@
 """What to label next: uncertainty, diversity, the file; probably wrong labels as a file."""
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,22 @@ def test_a_column_of_another_meaning_is_not_filled_in(tmp_path: Path) -> None:
     assert _label_place(named := ["text", "label"], None, {"p:2": ["good", "urgent"]}) == 2
     assert named[2] == "label_"
     assert _label_place(["text", "mood"], "mood", {"p:2": ["good", "?"]}) == 1
+
+
+def test_labels_of_zero_and_tables_that_change(tmp_path: Path) -> None:
+    """A label 0 is a label; a pool whose rows later get another field is written without its columns, and that is said."""
+    from firth.tasks.suspects import _label_place
+
+    assert _label_place(names := ["text", "label"], None, {"p:2": ["good", 0]}) == 2
+    assert names[2] == "label_"
+    assert _label_place(["column_1", "column_2"], "2", {"p:1": ["good", ""]}) == 1
+    paths = files(tmp_path, "classify", 30, 20)
+    firth.finetune("classify", base="counts", train=paths["train"], out=tmp_path / "run")
+    pool, out = tmp_path / "pool.jsonl", tmp_path / "out.jsonl"
+    lines = [f'{{"text": "the old map {number}"}}' for number in range(1200)]
+    pool.write_text("\n".join([*lines, '{"text": "a late row", "late": 1}']) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="without the other columns"):
+        found = firth.suggest(tmp_path / "run", pool, num=3, out=out)
+    assert [json.loads(line)["text"] for line in out.read_text(encoding="utf-8").splitlines()] == [
+        one.text for one in found
+    ]

@@ -227,13 +227,13 @@ class Encoder(TokenNetwork):
     def picked(self, inputs: Inputs, picks_BP: torch.Tensor) -> torch.Tensor:
         """The last layer at some tokens of each row, [B, P, D]: what ``last`` gives there, without
         the last block's queries and feed-forward anywhere else."""
-        return (
-            super().picked(inputs, picks_BP) if self.distances is not None else self.picked_above(inputs, picks_BP)[0]
-        )
+        return self.picked_above(inputs, picks_BP)[0]
 
     def picked_above(self, inputs: Inputs, picks_BP: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """``picked``, and the layer below it at all tokens, [B, T, D]."""
-        assert self.distances is None
+        if self.distances is not None:
+            hidden = self(inputs).hidden
+            return hidden[-1].gather(1, picks_BP[:, :, None].expand(-1, -1, hidden.shape[-1])), hidden[-2]
         unpadded = self._unpadded(inputs)
         positions_BT, views = self._prepare(inputs)
         *blocks, last = self.stack

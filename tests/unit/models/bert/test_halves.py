@@ -131,9 +131,10 @@ def test_a_half_does_not_see_the_other(tmp_path: Path) -> None:
     assert not torch.allclose(before[:, second], after[:, second], atol=1e-2)
 
 
-def test_the_layer_below_and_the_last_at_some_tokens() -> None:
+@pytest.mark.parametrize("positions", ["rotary", "learned", "disentangled"])
+def test_the_layer_below_and_the_last_at_some_tokens(positions: str) -> None:
     torch.manual_seed(0)
-    model = Encoder(CONFIG).eval()
+    model = Encoder(CONFIG.replace(positions=positions)).eval()
     inputs, picks = Inputs(torch.randint(5, VOCAB, (3, 12))), torch.tensor([[0, 3], [5, 5], [11, 2]])
     last, below = model.picked_above(inputs, picks)
     layers = model(inputs).hidden
